@@ -1,0 +1,63 @@
+package op
+
+// Codes of failures. The first block is contract §1.6; the second is ours.
+const (
+	StaleActionRef           Code = "stale-action-ref"           // the ref's node is gone or another document has come; details ref, url
+	ActionVerbMismatch       Code = "action-verb-mismatch"       // the latest snapshot did not grant that verb; details ref, verb, verbs, url
+	InvalidActionTarget      Code = "invalid-action-target"      // no match, not interactive, disabled or inert; details ref?, selector?, reason, url
+	ActionTargetNotFound     Code = "action-target-not-found"    // the selector is not valid CSS
+	ClickIntercepted         Code = "click-intercepted"          // something else lies over the point; details ref?, point, blocker
+	StaleObservationRef      Code = "stale-observation-ref"      // the context or frontier is gone; details ref
+	StaleObservationFrontier Code = "stale-observation-frontier" // the frontier's actions have changed; details ref, url
+	StaleContentRef          Code = "stale-content-ref"          // a read ref is gone, changed, or of the other projection; details ref
+	AmbiguousOwnedTarget     Code = "ambiguous-owned-target"     // no target given and several tabs owned; details ownedTargets
+	AmbiguousTabTarget       Code = "ambiguous-tab-target"       // several tabs match; details target, matchingTabIds
+	TabNotFound              Code = "tab-not-found"              // no tab matches; details target, currentTabs
+	TabListFailed            Code = "tab-list-failed"            // chrome.tabs.query failed
+	ProtectedTabURL          Code = "protected-tab-url"          // chrome://, chrome-extension://, devtools://; details url
+	AutomationTargetRequired Code = "automation-target-required" // a tab operation without target and without owned tab
+	AutomationTargetLimit    Code = "automation-target-limit"    // 5 a session, 256 a profile; details scope, limit, current
+	AllocationPending        Code = "automation-target-allocation-pending"
+	AutomationOwnershipLost  Code = "automation-ownership-lost" // details reason, recordedTabId
+	ChromeWindowRequired     Code = "chrome-window-required"    // no normal, non-incognito window
+	InvalidAutomationState   Code = "invalid-automation-target-state"
+	MissingSessionKey        Code = "missing-session-key"
+	ConnectorBusy            Code = "connector-busy" // 64 commands admitted already
+	BrowserOperation         Code = "browser-operation"
+	NavigationFailed         Code = "navigation-failed"   // details url, errorText
+	NavigationDownload       Code = "navigation-download" // the navigation became a download; details url, filename
+	NavigationInterrupted    Code = "navigation-interrupted"
+	DocumentChanged          Code = "document-changed"
+	DialogOpen               Code = "dialog-open"   // a JavaScript dialog blocks the tab; details type, message
+	DebuggerBusy             Code = "debugger-busy" // another extension's debugger holds the tab; details tabId
+	DebuggerDetached         Code = "debugger-detached"
+	DebuggerCanceled         Code = "debugger-canceled" // the user pressed Cancel on the debugger banner
+	TabGone                  Code = "tab-gone"
+	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
+	CaptureLimit             Code = "capture-limit"
+	KeyUnknown               Code = "unknown-key"
+	NotEditable              Code = "not-editable"
+	ValueRefused             Code = "value-refused" // the control does not take that value; details wanted, value, allowed
+	TargetUnstable           Code = "target-unstable"
+	TargetInvisible          Code = "target-not-visible"
+	DeadlineExceeded         Code = "deadline-exceeded"
+	Canceled                 Code = "canceled"
+	InvalidInput             Code = "invalid-input"
+	UnknownTool              Code = "unknown-tool"
+	Unsupported              Code = "unsupported"
+	SessionLocked            Code = "session-locked"
+	ConnectorNotBound        Code = "connector-not-bound" // no profile is paired
+	ConnectorOffline         Code = "connector-offline"   // details connectorId, label
+	BrowserRequired          Code = "browser-required"    // several profiles are live; details browsers
+	BridgeUnavailable        Code = "bridge-unavailable"
+	BridgeStopped            Code = "bridge-stopped"
+	PortTaken                Code = "port-taken"
+	CredentialUnreadable     Code = "credential-unreadable"
+	StateUnreadable          Code = "state-unreadable"
+	VersionMismatch          Code = "version-mismatch"
+	CommandTimeout           Code = "command-timeout" // still queued: safe to send again
+	ResultTooLarge           Code = "result-too-large"
+	PairingUnavailable       Code = "pairing-unavailable"
+	ScreenshotFailure        Code = "screenshot-failure"
+	Internal                 Code = "internal"
+)

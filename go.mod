@@ -1,0 +1,21 @@
+module pi-chrome
+
+go 1.26
+
+require (
+	github.com/chromedp/cdproto v0.160.3
+	github.com/chromedp/chromedp v0.23.1
+	github.com/coder/websocket v1.8.15
+	github.com/google/jsonschema-go v0.4.3
+	github.com/rogpeppe/go-internal v1.16.0
+	github.com/spf13/pflag v1.1.0
+	go.etcd.io/bbolt v1.5.0
+	gotest.tools/v3 v3.5.2
+	pgregory.net/rapid v1.3.0
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+)
