@@ -1,0 +1,26 @@
+// What a hello says about the browser and the extension.
+
+import { browserEpoch } from "./identity.js";
+import { fingerprint } from "./wire.js";
+
+async function browser() {
+  const { fullVersionList } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
+  const brands = fullVersionList.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
+  const { brand, version } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0];
+  return { family: brand.toLowerCase().split(" ").pop(), version };
+}
+
+export async function facts() {
+  return {
+    fingerprint: await fingerprint(),
+    extensionId: chrome.runtime.id,
+    displayVersion: chrome.runtime.getManifest().version,
+    browser: await browser(),
+    browserEpoch: await browserEpoch(),
+    capabilities: {
+      flatSessions: true, // from Chrome 125 on
+      fileAccess: await chrome.extension.isAllowedFileSchemeAccess(),
+      incognito: await chrome.extension.isAllowedIncognitoAccess(),
+    },
+  };
+}

@@ -1,0 +1,43 @@
+// Who this profile is. A copied profile has a copy of it; the browser epoch, new at each start
+// of the browser, tells the two apart.
+
+import { randomHex } from "./wire.js";
+
+const IDENTITY = "piChromeConnectorIdentity"; // {connectorId, secret}
+const LABEL = "piChromeLabel"; // apart: the popup may write it at any time
+const EPOCH = "piChromeBrowserEpoch";
+
+/** Keys of storage that belong to the extension alone. */
+export const OWN_KEYS = [IDENTITY, LABEL, EPOCH];
+
+let made; // once, whoever asks first
+
+/** @returns {Promise<any>} {connectorId, secret, label}, made at the first start */
+export async function identity() {
+  const { [IDENTITY]: stored, [LABEL]: label } = await chrome.storage.local.get([IDENTITY, LABEL]);
+  const { connectorId, secret } = stored ?? (await (made ??= newIdentity()));
+  return { connectorId, secret, label: label ?? `Chrome ${connectorId.slice(0, 8)}` };
+}
+
+/** Without a secret; also for a profile that was copied from another. */
+export const newIdentity = () => saveIdentity(crypto.randomUUID(), "");
+
+/** @param {string} secret "" while not paired */
+export async function saveIdentity(connectorId, secret) {
+  const value = { connectorId, secret };
+  await chrome.storage.local.set({ [IDENTITY]: value });
+  return value;
+}
+
+/** Stores one line of at most 80 characters, if there is one. */
+export async function saveLabel(text) {
+  const label = text.replace(/[\s\p{C}]+/gu, " ").trim().slice(0, 80).trimEnd();
+  if (label) await chrome.storage.local.set({ [LABEL]: label });
+}
+
+/** @returns {Promise<any>} the same for all workers of one start of the browser. */
+export async function browserEpoch() {
+  const epoch = (await chrome.storage.session.get(EPOCH))[EPOCH] ?? randomHex(32);
+  await chrome.storage.session.set({ [EPOCH]: epoch });
+  return epoch;
+}

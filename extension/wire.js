@@ -1,0 +1,81 @@
+// The pure half of docs/protocol.md: canonical form, fingerprint, proofs, frames.
+
+import { CONTRACT } from "./contract.js";
+
+const utf8 = new TextEncoder();
+
+const hex = (bytes) =>
+  Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
+
+export const randomHex = (bytes) => hex(crypto.getRandomValues(new Uint8Array(bytes)));
+
+const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
+
+/** JSON with the keys of objects sorted and no spaces: the form that is hashed. */
+export function canonical(value) {
+  const keys = new Set();
+  JSON.stringify(value, (key, v) => (keys.add(key), v));
+  return JSON.stringify(value, [...keys].sort());
+}
+
+export const fingerprint = (contract = CONTRACT) => sha256(canonical(contract));
+
+/** HMAC-SHA256 of the compact JSON of strings; the key is the decoded secret. */
+export async function hmac(keyHex, strings) {
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const bytes = Uint8Array.from(keyHex.match(/../g), (pair) => parseInt(pair, 16));
+  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+  return hex(await crypto.subtle.sign("HMAC", key, utf8.encode(JSON.stringify(strings))));
+}
+
+/** The proof that the owner must have sent, and the worker's own. */
+export async function proofs(scope, key, hello, { bridgeEpoch, requestNonce, serverFingerprint }) {
+  const { [scope]: domain, algorithmVersion } = CONTRACT.domains;
+  const { connectorId, extensionId, displayVersion, fingerprint, clientNonce } = hello;
+  const head = [algorithmVersion, connectorId, extensionId, displayVersion, fingerprint, ""];
+  const asked = [clientNonce, bridgeEpoch, requestNonce, serverFingerprint];
+  const sent = [bridgeEpoch, requestNonce, fingerprint, "GET", `/${scope}`, await sha256("")];
+  return {
+    server: await hmac(key, [`${domain}/server-proof/v1`, ...head, ...asked]),
+    request: await hmac(key, [`${domain}/request-proof/v1`, ...head, ...sent]),
+  };
+}
+
+/** The secret that both sides derive from a token, so that it never travels. */
+export function pairingSecret(token, { connectorId, clientNonce }, { bridgeEpoch, requestNonce }) {
+  const { pairingSecret, algorithmVersion } = CONTRACT.domains;
+  return hmac(token, [pairingSecret, algorithmVersion, connectorId, clientNonce, bridgeEpoch, requestNonce]);
+}
+
+/** Compares hashes, so that the time does not tell where two proofs differ. */
+export const equalProofs = async (a, b) => (await sha256(a)) === (await sha256(b));
+
+/** Whether text takes more than limit bytes in UTF-8: exact, and mostly free. */
+export const longerThan = (text, limit) =>
+  text.length * 3 > limit && utf8.encode(text).length > limit;
+
+/** Examples of what an owner sends, with the fields that are read. */
+const examples = {
+  challenge: { bridgeEpoch: "", requestNonce: "", serverFingerprint: "", proof: "" },
+  ready: { ack: 0 },
+  refused: { code: "", message: "" },
+  offered: {},
+  paired: { connectorId: "", label: "" },
+  ping: { ack: 0 },
+  ack: { ack: 0 },
+  call: { id: 0, call: "", args: [] },
+};
+
+const kind = (value) => (Array.isArray(value) ? "array" : typeof value);
+
+/** Decodes a frame of the owner. A call, which has no type on the wire, gets one. */
+export function decode(text) {
+  if (kind(text) !== "string" || longerThan(text, CONTRACT.limits.frameBytes)) throw new Error("a binary or too long frame");
+  const frame = JSON.parse(text);
+  const type = frame?.call === undefined ? frame?.type : "call";
+  if (!Object.hasOwn(examples, type)) throw new Error("a frame of unknown type");
+  for (const [field, example] of Object.entries(examples[type])) {
+    if (kind(frame[field]) !== kind(example)) throw new Error(`a ${type} frame with a wrong ${field}`);
+  }
+  return { ...frame, type };
+}
