@@ -69,7 +69,7 @@ type Navigation struct {
 	Frame      cdp.FrameID
 	Until      Milestone
 
-	Loader    cdp.LoaderID // "" until Chrome has replied
+	Loader    cdp.LoaderID // "" until Chrome has replied, and after that for a same-document navigation
 	Replied   bool
 	Committed bool
 	Outcome   NavOutcome
@@ -85,6 +85,12 @@ type Navigation struct {
 func NewNavigation(last Generation, frame cdp.FrameID, before cdp.LoaderID, until Milestone) Navigation {
 	return Navigation{Generation: last + 1, Frame: frame, Until: until, before: before}
 }
+
+// SameDocument reports whether Chrome has said that the document stays, be its
+// new address told or not.
+func (n Navigation) SameDocument() bool { return n.Replied && n.Loader == "" && !n.failed() }
+
+func (n Navigation) failed() bool { return n.Outcome == NavFailed || n.Outcome == NavDownload }
 
 // Done reports whether the navigation has ended.
 func (n Navigation) Done() bool { return n.Outcome != NavPending }
@@ -131,16 +137,8 @@ func (n Navigation) reply(ev NavEvent) Navigation {
 	case ev.ErrorText != "":
 		n.Outcome, n.ErrorText = NavFailed, ev.ErrorText
 		return n
-	case ev.Loader == "":
-		n.Outcome = NavSameDocument
-		for _, e := range n.early {
-			if e.Kind == NavWithin {
-				n.URL = e.URL
-			}
-		}
-		n.early = nil
-		return n
 	}
+	// Without a loader the document stays: its new address is told next.
 	n.Loader = ev.Loader
 	early := n.early
 	n.early = nil
@@ -161,17 +159,19 @@ func (n Navigation) take(ev NavEvent) Navigation {
 			n.Outcome = NavDownload
 		}
 	case NavCommitted:
-		if ev.Loader == n.Loader {
+		if ev.Loader == n.Loader && n.Loader != "" {
 			n.Committed, n.URL = true, ev.URL
 			return n.reached(Commit)
 		}
 		return n.other(ev)
 	case NavLifecycle:
-		if ev.Loader != n.Loader {
+		if ev.Loader != n.Loader || n.Loader == "" {
 			return n.other(ev)
 		}
+		// init and commit come before Page.frameNavigated, when the frame is
+		// not yet told to show the document: they complete nothing.
 		switch ev.Name {
-		case "init", "commit":
+		case "DOMContentLoaded":
 			n.Committed = true
 			return n.reached(Commit)
 		case "load":
@@ -180,6 +180,9 @@ func (n Navigation) take(ev NavEvent) Navigation {
 		}
 	case NavWithin:
 		n.URL = ev.URL
+		if n.Loader == "" {
+			n.Outcome = NavSameDocument
+		}
 	}
 	return n
 }
@@ -195,7 +198,7 @@ func (n Navigation) reached(m Milestone) Navigation {
 // document before ours are old news; any other has taken the frame over, a
 // redirect by script after our commit included.
 func (n Navigation) other(ev NavEvent) Navigation {
-	if ev.Loader == "" || ev.Loader == n.before {
+	if n.Loader == "" || ev.Loader == "" || ev.Loader == n.before {
 		return n
 	}
 	if ev.Kind == NavCommitted || ev.Name == "init" || ev.Name == "commit" {

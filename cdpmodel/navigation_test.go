@@ -13,6 +13,7 @@ func TestNavigation(t *testing.T) {
 	life := func(l cdp.LoaderID, name string) NavEvent {
 		return NavEvent{Kind: NavLifecycle, Frame: frame, Loader: l, Name: name}
 	}
+	committed := NavEvent{Kind: NavCommitted, Frame: frame, Loader: ours}
 	reply := NavEvent{Kind: NavReplied, Loader: ours}
 	for _, tt := range []struct {
 		name   string
@@ -20,15 +21,18 @@ func TestNavigation(t *testing.T) {
 		events []NavEvent
 		want   NavOutcome
 	}{
-		{"commit after the reply", Commit, []NavEvent{reply, life(ours, "init")}, NavReached},
-		{"commit before the reply", Commit, []NavEvent{life(ours, "init"), reply}, NavReached},
-		{"commit by frameNavigated", Commit, []NavEvent{reply, {Kind: NavCommitted, Frame: frame, Loader: ours}}, NavReached},
+		{"commit after the reply", Commit, []NavEvent{reply, committed}, NavReached},
+		{"commit before the reply", Commit, []NavEvent{committed, reply}, NavReached},
+		{"init is not yet a commit", Commit, []NavEvent{reply, life(ours, "init"), life(ours, "commit")}, NavPending},
+		{"content loaded tells of a commit", Commit, []NavEvent{reply, life(ours, "DOMContentLoaded")}, NavReached},
 		{"load is awaited past the commit", Load, []NavEvent{reply, life(ours, "init"), life(ours, "DOMContentLoaded")}, NavPending},
 		{"load", Load, []NavEvent{reply, life(ours, "init"), life(ours, "load")}, NavReached},
 		{"the old document's load is not ours", Load, []NavEvent{reply, life(old, "load")}, NavPending},
 		{"the old document's init is not ours", Commit, []NavEvent{life(old, "init"), reply}, NavPending},
 		{"another frame's load is not ours", Load, []NavEvent{reply, {Kind: NavLifecycle, Frame: "G", Loader: ours, Name: "load"}}, NavPending},
 		{"another navigation took over", Load, []NavEvent{reply, life(ours, "init"), life(other, "init")}, NavInterrupted},
+		{"same document, address told later", Load, []NavEvent{{Kind: NavReplied}, {Kind: NavWithin, Frame: frame, URL: "#a"}}, NavSameDocument},
+		{"same document, address not told", Load, []NavEvent{{Kind: NavReplied}, life(other, "load")}, NavPending},
 		{"same document", Load, []NavEvent{{Kind: NavWithin, Frame: frame, URL: "#a"}, {Kind: NavReplied}}, NavSameDocument},
 		{"network error", Load, []NavEvent{{Kind: NavReplied, Loader: ours, ErrorText: "net::ERR_CONNECTION_REFUSED"}}, NavFailed},
 		{"download in the reply", Commit, []NavEvent{{Kind: NavReplied, Loader: ours, Download: true}}, NavDownload},
@@ -36,7 +40,7 @@ func TestNavigation(t *testing.T) {
 		{"download seen after", Commit, []NavEvent{reply, {Kind: NavDownloadSeen, Frame: frame}}, NavDownload},
 		{"detached", Load, []NavEvent{reply, {Kind: NavGone, Reason: "target_closed"}}, NavDetached},
 		{"another frame removed", Load, []NavEvent{reply, {Kind: NavGone, Frame: "G"}}, NavPending},
-		{"a second reply changes nothing", Commit, []NavEvent{reply, {Kind: NavReplied, ErrorText: "late"}, life(ours, "init")}, NavReached},
+		{"a second reply changes nothing", Commit, []NavEvent{reply, {Kind: NavReplied, ErrorText: "late"}, committed}, NavReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := NewNavigation(6, frame, old, tt.until)
