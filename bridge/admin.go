@@ -1,0 +1,552 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"pi-chrome/driver/op"
+)
+
+// SessionStatus is how one session stands.
+type SessionStatus struct {
+	Key           string            `json:"key"`
+	Title         string            `json:"title,omitempty"`
+	Authorization AuthorizationMode `json:"authorization"`
+	ExpiresAt     time.Time         `json:"expiresAt,omitzero"`
+	ConnectorID   string            `json:"connectorId,omitempty"`
+	Targets       []OwnedTarget     `json:"targets"`
+	Queued        int               `json:"queued"`
+	Executing     int               `json:"executing"`
+	LastUsedAt    time.Time         `json:"lastUsedAt,omitzero"`
+}
+
+// Requirement is one thing that must hold before a session can act.
+type Requirement struct {
+	Name string `json:"name"` // Paired, ConnectorLive, Authorized
+	OK   bool   `json:"ok"`
+	Mend string `json:"mend,omitempty"`
+}
+
+// Status is the answer of chrome_status and of the request "status".
+type Status struct {
+	Kind         string          `json:"kind"` // pi-chrome/status
+	Version      int             `json:"version"`
+	Readiness    string          `json:"readiness"`  // ready, offline, locked, unpaired
+	Connection   string          `json:"connection"` // connected, offline, unpaired
+	Bridge       OwnerInfo       `json:"bridge"`
+	Profiles     []ProfileStatus `json:"profiles"`
+	Session      SessionStatus   `json:"session"`
+	Requirements []Requirement   `json:"requirements"`
+}
+
+// ProfileStatus is one paired profile, seen by this owner or not.
+type ProfileStatus struct {
+	ConnectorInfo
+	PairedAt      time.Time `json:"pairedAt,omitzero"`
+	AdmittedCount int       `json:"admittedCommands"`
+	OwnedTabs     int       `json:"ownedTabs"`
+	// Compatible is false when the extension of the profile was refused for
+	// its version; Refused says why.
+	Compatible bool           `json:"compatible"`
+	Refused    *RefusalRecord `json:"refused,omitempty"`
+}
+
+// DoctorFacts is what the owner knows for a diagnosis.
+type DoctorFacts struct {
+	Owner    OwnerInfo       `json:"owner"`
+	Profiles []ProfileStatus `json:"profiles"`
+	Refusals []RefusalRecord `json:"refusals"` // the latest, newest first
+	Sessions []SessionStatus `json:"sessions"`
+	Clients  []ClientInfo    `json:"clients"`
+	Pairing  PairingStatus   `json:"pairing"`
+	Draining bool            `json:"draining"`
+}
+
+// CommandOutcome is what became of a command, asked by its id.
+type CommandOutcome struct {
+	ID string `json:"id"`
+	// State is unknown (never started here: safe to send again, unless it was
+	// read-only or is older than the journal), queued, executing or done.
+	State     string          `json:"state"`
+	Operation string          `json:"operation,omitempty"`
+	Session   string          `json:"session,omitempty"`
+	StartedAt time.Time       `json:"startedAt,omitzero"`
+	Result    json.RawMessage `json:"result,omitempty"` // the result frame, when done
+}
+
+// SessionParams name a session in a request.
+type SessionParams struct {
+	Session string `json:"session"`
+}
+
+// AuthorizeParams are of the request "authorize".
+type AuthorizeParams struct {
+	Session string            `json:"session"`
+	Mode    AuthorizationMode `json:"mode"`              // until or indefinite
+	Minutes int               `json:"minutes,omitempty"` // of until
+}
+
+// ConnectorParams name a profile, by id or label, in a request.
+type ConnectorParams struct {
+	Connector string `json:"connector"`
+}
+
+// PickParams choose one of several offered profiles, by label or id.
+type PickParams struct {
+	Label string `json:"label"`
+}
+
+// OutcomeParams are of the request "outcome".
+type OutcomeParams struct {
+	ID string `json:"id"`
+}
+
+// ShutdownParams are of the request "shutdown".
+type ShutdownParams struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// admin answers one request of a program. Errors are *op.Error.
+func (s *Server) admin(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	switch method {
+	case "owner":
+		return reply(s.info, nil)
+	case "status":
+		in, err := decodeParams[SessionParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		st, err := s.status(ctx, in.Session)
+		return reply(st, err)
+	case "sessions":
+		return reply(s.sessionList(ctx), nil)
+	case "doctor":
+		return s.doctor(ctx)
+	case "outcome":
+		in, err := decodeParams[OutcomeParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		out, oerr := s.outcomeOf(in.ID)
+		return reply(out, nilable(oerr))
+	case "authorize":
+		in, err := decodeParams[AuthorizeParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return s.authorizeRequest(in)
+	case "revoke":
+		in, err := decodeParams[SessionParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		a, oerr := s.authorize(in.Session, Locked, time.Time{})
+		return reply(a, nilable(oerr))
+	case "cleanup":
+		in, err := decodeParams[SessionParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		done, oerr := s.cleanup(ctx, in.Session)
+		return reply(done, nilable(oerr))
+	case "unpair", "forget":
+		in, err := decodeParams[ConnectorParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.unpair(ctx, in.Connector, method == "forget"))
+	case "extension.reload":
+		in, err := decodeParams[ConnectorParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.reloadExtension(ctx, in.Connector))
+	case "shutdown":
+		// Only checked here: the end begins when the answer is on its way, or
+		// it would overtake it.
+		if _, err := decodeParams[ShutdownParams](method, params); err != nil {
+			return nil, err
+		}
+		return reply(s.info, nil)
+	}
+	if rest, ok := strings.CutPrefix(method, "pairing."); ok {
+		return s.pairing(ctx, rest, params)
+	}
+	e := op.Invalidf("unknown request %q", method)
+	return nil, e
+}
+
+func (s *Server) pairing(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	p := s.relay.Pairing()
+	switch method {
+	case "start":
+		in, err := decodeParams[PairingOptions]("pairing.start", params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(p.Start(in))
+	case "status":
+		return reply(p.Status(), nil)
+	case "wait":
+		return reply(p.Wait(ctx))
+	case "pick":
+		in, err := decodeParams[PickParams]("pairing.pick", params)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.Pick(in.Label); err != nil {
+			return nil, err
+		}
+		return reply(p.Status(), nil)
+	case "cancel":
+		p.Cancel()
+		return reply(p.Status(), nil)
+	}
+	return nil, op.Invalidf("unknown request %q", "pairing."+method)
+}
+
+func decodeParams[T any](method string, raw json.RawMessage) (T, error) {
+	var v T
+	if len(raw) == 0 || string(raw) == "null" {
+		return v, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&v); err != nil {
+		return v, op.Invalidf("request %s: %s", method, err)
+	}
+	return v, nil
+}
+
+func reply[T any](v T, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// nilable keeps a nil *op.Error from becoming a non-nil error.
+func nilable(e *op.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
+	var until time.Time
+	switch in.Mode {
+	case AuthorizedIndefinite:
+		if in.Minutes != 0 {
+			return nil, op.Invalidf("authorize: minutes go with the mode until")
+		}
+	case AuthorizedUntil:
+		if in.Minutes < 1 || in.Minutes > 7*24*60 {
+			return nil, op.Invalidf("authorize: minutes is %d; allowed: 1 to %d", in.Minutes, 7*24*60)
+		}
+		until = time.Now().Add(time.Duration(in.Minutes) * time.Minute)
+	default:
+		return nil, op.Invalidf("authorize: mode is %q; allowed: until, indefinite", in.Mode)
+	}
+	a, oerr := s.authorize(in.Session, in.Mode, until)
+	if oerr == nil && s.relay != nil {
+		// The user has spoken: a canceled debugger may attach again.
+		for _, c := range s.relay.Connectors() {
+			c.AllowDebugger()
+		}
+	}
+	return reply(a, nilable(oerr))
+}
+
+// status says how everything stands for one session.
+func (s *Server) status(ctx context.Context, key string) (Status, error) {
+	if key == "" {
+		key = "default"
+	}
+	profiles, err := s.profileList(ctx)
+	if err != nil {
+		return Status{}, op.NotAvailable(op.StateUnreadable, "the paired browsers cannot be read: %s", err)
+	}
+	st := Status{Kind: "pi-chrome/status", Version: 3, Bridge: s.info, Profiles: profiles, Session: s.sessionStatus(ctx, key)}
+	live := slices.ContainsFunc(profiles, func(p ProfileStatus) bool { return p.Live })
+	authorized := st.Session.Authorization != Locked
+	st.Requirements = []Requirement{
+		{Name: "Paired", OK: len(profiles) > 0, Mend: mend(len(profiles) > 0, "Run pi-chrome onboard.")},
+		{Name: "ConnectorLive", OK: live, Mend: mend(live, "Open the paired browser; its pi-chrome popup says why it is not connected. pi-chrome doctor explains more.")},
+		{Name: "Authorized", OK: authorized, Mend: mend(authorized, lockedError(key).Hint)},
+	}
+	switch {
+	case len(profiles) == 0:
+		st.Readiness, st.Connection = "unpaired", "unpaired"
+	case !live:
+		st.Readiness, st.Connection = "offline", "offline"
+	case !authorized:
+		st.Readiness, st.Connection = "locked", "connected"
+	default:
+		st.Readiness, st.Connection = "ready", "connected"
+	}
+	return st, nil
+}
+
+func mend(ok bool, how string) string {
+	if ok {
+		return ""
+	}
+	return how
+}
+
+func (s *Server) profileList(ctx context.Context) ([]ProfileStatus, error) {
+	refs, err := s.profiles.bound(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ProfileStatus, 0, len(refs))
+	for _, ref := range refs {
+		p := ProfileStatus{ConnectorInfo: ConnectorInfo{ID: ref.ID, Label: ref.Label, Live: ref.Live}, Compatible: true}
+		if b, ok, err := s.store.Binding(ctx, ref.ID); err == nil && ok {
+			p.PairedAt, p.ExtensionID, p.DisplayVersion = b.PairedAt, b.ExtensionID, b.DisplayVersion
+		}
+		if s.relay != nil {
+			if c, ok := s.relay.Connector(ref.ID); ok {
+				p.ConnectorInfo = c.Info()
+			}
+			if !p.Live {
+				for _, r := range s.relay.Refusals() {
+					if r.ConnectorID == ref.ID {
+						p.Refused = &r
+						p.Compatible = r.Code != "version-mismatch" && r.Code != "fingerprint-mismatch"
+						break
+					}
+				}
+			}
+		}
+		s.mu.Lock()
+		if box := s.boxes[ref.ID]; box != nil {
+			p.AdmittedCount = box.admitted
+		}
+		for _, r := range s.records {
+			if r.ConnectorID == ref.ID && r.State == targetOwned {
+				p.OwnedTabs++
+			}
+		}
+		s.mu.Unlock()
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// sessionStatus describes one session. Its tabs are shown with title and
+// address where the browser is connected and answers in time.
+func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
+	records := s.sessionRecords(key, "")
+	s.mu.Lock()
+	st := SessionStatus{Key: key, Authorization: Authorization{}.effective(key, time.Now()), Targets: []OwnedTarget{}}
+	if ses := s.sessions[key]; ses != nil {
+		a := ses.record.Authorized
+		st.Title, st.ConnectorID, st.LastUsedAt = ses.title, ses.record.ConnectorID, ses.record.LastUsed
+		if st.Title == "" {
+			st.Title = ses.record.Title
+		}
+		st.Authorization = a.effective(key, time.Now())
+		if st.Authorization == AuthorizedUntil {
+			st.ExpiresAt = a.Until
+		}
+	}
+	for _, c := range s.commands {
+		if c.session.Key != key || c.free {
+			continue
+		}
+		if c.state == stateQueued {
+			st.Queued++
+		} else {
+			st.Executing++
+		}
+	}
+	s.mu.Unlock()
+	if len(records) == 0 {
+		return st
+	}
+	st.ConnectorID = records[0].ConnectorID
+	st.Targets = summaries(records, s.tabsIfLive(ctx, st.ConnectorID, records), true)
+	return st
+}
+
+// tabsIfLive reads the tabs of the records where their profile is connected
+// and answers at once. It asks for each tab: a list of hundreds would take
+// longer than the whole status may.
+func (s *Server) tabsIfLive(ctx context.Context, connectorID string, records []targetRecord) []op.Tab {
+	refs, err := s.profiles.bound(ctx)
+	if err != nil || !slices.ContainsFunc(refs, func(r profileRef) bool { return r.ID == connectorID && r.Live }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	p, err := s.profiles.wait(ctx, connectorID)
+	if err != nil {
+		return nil
+	}
+	var tabs []op.Tab
+	for _, r := range records {
+		if r.State != targetOwned {
+			continue
+		}
+		if tab, err := p.TabInfo(ctx, r.TabID); err == nil {
+			tabs = append(tabs, tab)
+		}
+	}
+	return tabs
+}
+
+// statusPatience bounds what a status asks the browser.
+const statusPatience = 2 * time.Second
+
+func (s *Server) sessionList(ctx context.Context) []SessionStatus {
+	s.mu.Lock()
+	keys := map[string]bool{}
+	for k := range s.sessions {
+		keys[k] = true
+	}
+	for _, r := range s.records {
+		keys[r.Session] = true
+	}
+	s.mu.Unlock()
+	list := make([]SessionStatus, 0, len(keys))
+	for k := range keys {
+		list = append(list, s.sessionStatus(ctx, k))
+	}
+	slices.SortFunc(list, func(a, b SessionStatus) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
+func (s *Server) doctor(ctx context.Context) (json.RawMessage, error) {
+	profiles, err := s.profileList(ctx)
+	if err != nil {
+		return nil, op.NotAvailable(op.StateUnreadable, "the paired browsers cannot be read: %s", err)
+	}
+	f := DoctorFacts{Owner: s.info, Profiles: profiles, Refusals: []RefusalRecord{}, Sessions: s.sessionList(ctx), Clients: s.clientInfos()}
+	if s.relay != nil {
+		f.Refusals = append(f.Refusals, s.relay.Refusals()...)
+		f.Pairing = s.relay.Pairing().Status()
+		f.Pairing.Token = ""
+	}
+	s.mu.Lock()
+	f.Draining = s.draining
+	s.mu.Unlock()
+	return reply(f, nil)
+}
+
+// outcomeOf says what became of a command.
+func (s *Server) outcomeOf(id string) (CommandOutcome, *op.Error) {
+	out := CommandOutcome{ID: id, State: "unknown"}
+	s.mu.Lock()
+	if c := s.commands[id]; c != nil {
+		out.State, out.Operation, out.Session = "executing", c.desc.Name, c.session.Key
+		if c.state == stateQueued {
+			out.State = "queued"
+		}
+		s.mu.Unlock()
+		return out, nil
+	}
+	s.mu.Unlock()
+	e, found, err := s.store.entry(id)
+	if err != nil {
+		return out, op.NotAvailable(op.StateUnreadable, "the journal cannot be read: %s", err)
+	}
+	if !found {
+		return out, nil
+	}
+	out.State, out.Operation, out.Session, out.StartedAt = "done", e.Operation, e.Session, e.StartedAt
+	raw, err := json.Marshal(e.answer())
+	if err != nil {
+		return out, op.Reject(op.Internal, "encoding the outcome: %s", err)
+	}
+	out.Result = raw
+	return out, nil
+}
+
+// unpair gives a profile up: its sessions' tabs are closed, then the binding
+// is cleared. forget clears without asking the browser.
+func (s *Server) unpair(ctx context.Context, name string, forget bool) (profileRef, error) {
+	refs, err := s.profiles.bound(ctx)
+	if err != nil {
+		return profileRef{}, op.NotAvailable(op.StateUnreadable, "the paired browsers cannot be read: %s", err)
+	}
+	if len(refs) == 0 {
+		return profileRef{}, op.NotAvailable(op.ConnectorNotBound, "no browser profile is paired")
+	}
+	ref, oerr := refs[0], (*op.Error)(nil)
+	if name != "" || len(refs) > 1 {
+		if ref, oerr = named(name, refs); oerr != nil {
+			return ref, oerr
+		}
+	}
+	if !forget {
+		if !ref.Live {
+			return ref, op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected, so its tabs cannot be closed; nothing was done", ref.Label).
+				WithHint("Open it and try again, or use pi-chrome forget to clear the pairing without it.")
+		}
+		s.mu.Lock()
+		keys := map[string]bool{}
+		for _, r := range s.records {
+			if r.ConnectorID == ref.ID {
+				keys[r.Session] = true
+			}
+		}
+		s.mu.Unlock()
+		for key := range keys {
+			if _, err := s.authorize(key, Locked, time.Time{}); err != nil {
+				return ref, err
+			}
+			if _, err := s.cleanup(ctx, key); err != nil {
+				return ref, err
+			}
+		}
+	}
+	if err := s.store.RemoveBinding(ctx, ref.ID); err != nil {
+		return ref, writeFailed(err)
+	}
+	s.mu.Lock()
+	for nonce, r := range s.records {
+		if r.ConnectorID == ref.ID {
+			delete(s.records, nonce)
+		}
+	}
+	for _, ses := range s.sessions {
+		if ses.record.ConnectorID == ref.ID {
+			ses.record.ConnectorID = ""
+		}
+	}
+	s.mu.Unlock()
+	if s.relay != nil {
+		s.relay.Forget(ref.ID)
+	}
+	s.log.Info("profile unpaired", "connector", ref.ID, "label", ref.Label, "forget", forget)
+	return ref, nil
+}
+
+// reloadExtension has the extension load itself again from its folder.
+func (s *Server) reloadExtension(ctx context.Context, name string) (profileRef, error) {
+	refs, err := s.profiles.bound(ctx)
+	if err != nil {
+		return profileRef{}, op.NotAvailable(op.StateUnreadable, "the paired browsers cannot be read: %s", err)
+	}
+	ref, oerr := profileRef{}, (*op.Error)(nil)
+	if name == "" && len(refs) == 1 {
+		ref = refs[0]
+	} else if ref, oerr = named(name, refs); oerr != nil {
+		return ref, oerr
+	}
+	c, ok := s.relay.Connector(ref.ID)
+	if !ok || !c.Live() {
+		return ref, op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; nothing was done", ref.Label)
+	}
+	// The worker ends before it can answer.
+	if _, err := c.Chrome(ctx, "runtime.reload"); err != nil && ctx.Err() != nil {
+		return ref, noEffect(ctx, err, "the extension of %q did not reload", ref.Label)
+	}
+	return ref, nil
+}

@@ -1,0 +1,282 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pi-chrome/bridge/wire"
+	"pi-chrome/driver/op"
+)
+
+// maxHookQueue bounds the events that wait for a slow hook. Beyond it they are
+// dropped, and tabs and targets are read again.
+const maxHookQueue = 10_000
+
+// source is the first argument of the debugger's events.
+type source struct {
+	TabID     int    `json:"tabId"`
+	SessionID string `json:"sessionId"`
+}
+
+// event routes one event of the worker. It runs on the connection's reader.
+// An event that is not understood is only logged: Chrome may come to add
+// arguments, and nothing depends on one event alone.
+func (c *Connector) event(f *wire.EventFrame) {
+	if err := c.route(f); err != nil {
+		c.relay.log.Warn("passed over an event", "event", f.Event, "error", err)
+	}
+}
+
+func (c *Connector) route(f *wire.EventFrame) error {
+	hooks := &c.relay.opts.Hooks
+	switch f.Event {
+	case "debugger.onEvent":
+		src, err := arg[source](f, 0)
+		if err != nil {
+			return err
+		}
+		method, err := arg[string](f, 1)
+		if err != nil {
+			return err
+		}
+		params := json.RawMessage("{}")
+		if len(f.Args) > 2 && string(f.Args[2]) != "null" {
+			params = f.Args[2]
+		}
+		c.mu.Lock()
+		t := c.tabs[src.TabID]
+		c.mu.Unlock()
+		if t != nil && method != "" { // else it is not ours: attached by an earlier owner
+			t.push(item{event: op.Event{SessionID: src.SessionID, Method: method, Params: params}})
+		}
+	case "debugger.onDetach":
+		src, err := arg[source](f, 0)
+		if err != nil {
+			return err
+		}
+		reason, err := arg[string](f, 1)
+		if err != nil {
+			return err
+		}
+		if src.SessionID != "" {
+			return nil // of a child; Target.detachedFromTarget tells it too
+		}
+		c.mu.Lock()
+		t := c.tabs[src.TabID]
+		if t == nil {
+			t = c.former[src.TabID]
+		}
+		delete(c.former, src.TabID)
+		c.mu.Unlock()
+		if t != nil && reason != "" {
+			t.push(item{event: op.Event{Detached: reason}})
+		}
+	case "tabs.onRemoved":
+		id, err := arg[int](f, 0)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		t := c.tabs[id]
+		delete(c.tabs, id)
+		c.mu.Unlock()
+		if t != nil {
+			t.end("the tab was closed")
+		}
+		if hooks.TabRemoved != nil {
+			c.hook(func() { hooks.TabRemoved(c, id) })
+		}
+	case "tabs.onReplaced":
+		added, err := arg[int](f, 0)
+		if err != nil {
+			return err
+		}
+		removed, err := arg[int](f, 1)
+		if err != nil {
+			return err
+		}
+		c.replaced(removed, added)
+	case "tabs.onCreated":
+		if hooks.TabCreated != nil {
+			tab, err := arg[chromeTab](f, 0)
+			if err != nil {
+				return err
+			}
+			c.hook(func() { hooks.TabCreated(c, tab.tab()) })
+		}
+	case "tabs.onUpdated":
+		if hooks.TabUpdated != nil && len(f.Args) > 1 {
+			tab, err := arg[chromeTab](f, 2)
+			if err != nil {
+				return err
+			}
+			c.hook(func() { hooks.TabUpdated(c, tab.ID, f.Args[1], tab.tab()) })
+		}
+	case "tabs.onActivated":
+		if hooks.TabActive != nil {
+			a, err := arg[struct {
+				TabID    int `json:"tabId"`
+				WindowID int `json:"windowId"`
+			}](f, 0)
+			if err != nil {
+				return err
+			}
+			c.hook(func() { hooks.TabActive(c, a.TabID, a.WindowID) })
+		}
+	default:
+		if hooks.Other != nil {
+			c.hook(func() { hooks.Other(c, f.Event, f.Args) })
+		}
+	}
+	return nil
+}
+
+// replaced gives a tab its new id: a discard makes a new tab of it, with
+// another target.
+func (c *Connector) replaced(oldID, newID int) {
+	c.mu.Lock()
+	t := c.tabs[oldID]
+	if t != nil {
+		delete(c.tabs, oldID)
+		c.tabs[newID] = t
+		c.former[oldID] = t // its onDetach still comes with the old id
+		t.mu.Lock()
+		t.key.TabID, t.key.TargetID = newID, ""
+		t.mu.Unlock()
+	}
+	c.mu.Unlock()
+	h := c.relay.opts.Hooks.TabReplaced
+	c.hook(func() {
+		if t != nil {
+			// It goes ahead of a reset, which waits for this hook.
+			ctx, cancel := context.WithTimeout(context.WithValue(c.relay.ctx, resetKey{}, true), 5*time.Second)
+			if err := c.reconcile(ctx); err != nil {
+				c.relay.log.Warn("reading the target of a replaced tab", "tab", newID, "error", err)
+			}
+			cancel()
+		}
+		if h != nil {
+			h(c, oldID, newID)
+		}
+	})
+}
+
+// hook queues a hook. When too many wait, they are dropped and everything is
+// read again.
+func (c *Connector) hook(fn func()) {
+	if c.hooks.len() < maxHookQueue {
+		c.hooks.push(fn)
+		return
+	}
+	c.hooks.clear()
+	c.relay.log.Warn("hooks fell behind: reading tabs and targets again", "connector", c.ID())
+	c.mu.Lock()
+	reset := c.resetLocked(ResetGap, false)
+	c.mu.Unlock()
+	reset()
+}
+
+func arg[T any](f *wire.EventFrame, i int) (T, error) {
+	var v T
+	if i >= len(f.Args) {
+		return v, fmt.Errorf("it has %d arguments", len(f.Args))
+	}
+	if err := json.Unmarshal(f.Args[i], &v); err != nil {
+		return v, fmt.Errorf("argument %d: %w", i, err)
+	}
+	return v, nil
+}
+
+// reconcile reads the targets and ends the tabs that are not there any more.
+func (c *Connector) reconcile(ctx context.Context) error {
+	_, err := c.chrome(ctx, "debugger.getTargets", func(raw json.RawMessage, err error) {
+		if err == nil {
+			c.applyTargets(raw, func(int) bool { return true }, -1)
+		}
+	})
+	return err
+}
+
+// applyTargets compares the known tabs that match with the targets that there
+// are, and adds the tab want when it is among them. It runs on the reader, so
+// the answer is of exactly this moment in the order of events.
+func (c *Connector) applyTargets(raw json.RawMessage, match func(tabID int) bool, want int) {
+	targets, err := decodeTargets(raw)
+	if err != nil {
+		c.relay.log.Warn("reading targets", "error", err)
+		return
+	}
+	byTab := make(map[int]string, len(targets))
+	for _, d := range targets {
+		byTab[d.TabID] = d.ID
+	}
+	var ended []*Tab
+	c.mu.Lock()
+	for id, t := range c.tabs {
+		if !match(id) {
+			continue
+		}
+		target := byTab[id]
+		t.mu.Lock()
+		if t.key.TargetID == "" {
+			t.key.TargetID = target
+		}
+		same := target != "" && t.key.TargetID == target
+		t.mu.Unlock()
+		if !same {
+			delete(c.tabs, id)
+			ended = append(ended, t)
+		}
+	}
+	if target := byTab[want]; target != "" && c.tabs[want] == nil && c.closed == nil {
+		t := newTab(c, op.TabKey{BrowserEpoch: c.browserEpoch, TabID: want, TargetID: target})
+		c.tabs[want] = t
+		c.relay.wg.Go(t.run)
+	}
+	c.mu.Unlock()
+	for _, t := range ended {
+		t.end("the tab is not there any more")
+	}
+}
+
+// Tab returns the tab, the same object for as long as the tab lives. The error
+// is an *op.Error tab-gone when there is none that can be debugged.
+func (c *Connector) Tab(ctx context.Context, tabID int) (*Tab, error) {
+	known := func() *Tab {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.resetting != 0 && ctx.Value(resetKey{}) == nil {
+			return nil // it is not known whether it is still there
+		}
+		t := c.tabs[tabID]
+		if t == nil {
+			return nil
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.key.TargetID == "" {
+			return nil
+		}
+		return t
+	}
+	if t := known(); t != nil {
+		return t, nil
+	}
+	_, err := c.chrome(ctx, "debugger.getTargets", func(raw json.RawMessage, err error) {
+		if err == nil {
+			c.applyTargets(raw, func(id int) bool { return id == tabID }, tabID)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	t := c.tabs[tabID]
+	c.mu.Unlock()
+	if t == nil {
+		return nil, tabGone(tabID)
+	}
+	return t, nil
+}

@@ -1,0 +1,459 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"pi-chrome/bridge/wire"
+	"pi-chrome/driver/op"
+)
+
+// Limits of the owner.
+const (
+	maxConnections   = 128
+	maxHeaderBytes   = 16 << 10
+	headerTimeout    = 10 * time.Second
+	handshakeTimeout = 5 * time.Second
+	drainTimeout     = 35 * time.Second
+	stateLockWait    = 5 * time.Second
+	defaultIdle      = 30 * time.Minute
+)
+
+// Options configure a [Server]. StateDir, ExtensionID and Handler are
+// required.
+type Options struct {
+	Port        int    // of 127.0.0.1; 0 for any free one
+	StateDir    string // made when it is missing
+	ExtensionID string // the pinned id of the extension
+	Handler     Handler
+	Logger      *slog.Logger // nil for none
+	Version     string       // of this binary, for people
+	Build       time.Time    // of this binary: between equal versions the later is the newer
+	// OperationsFingerprint is of the operation list; clients compare it.
+	OperationsFingerprint string
+	// IdleTimeout is how long the owner lives without a client and without a
+	// live connector: 0 is 30 minutes, negative is for ever.
+	IdleTimeout time.Duration
+}
+
+// Server is the owner of the port. Make one with [Listen].
+type Server struct {
+	opts     Options
+	log      *slog.Logger
+	info     OwnerInfo
+	listener net.Listener
+	http     *http.Server
+	store    *store
+	secret   string // the owner credential
+	nonces   wire.Nonces
+	relay    *Relay
+	profiles profiles
+	tabs     tabPort
+
+	ctx    context.Context // ends when the server closes
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup // every goroutine of the server
+	done   chan struct{}  // closed when Close begins
+
+	mu        sync.Mutex
+	draining  bool
+	closed    bool
+	lastBusy  time.Time // a client or a live connector was there
+	sessions  map[string]*session
+	records   map[string]*targetRecord // by nonce
+	boxes     map[string]*mailbox      // by connector id; "" for commands without a profile
+	commands  map[string]*command      // by id, until they are answered
+	clients   map[*client]struct{}
+	seen      map[tabRef]op.TabKey // tabs that the handler was given
+	connCount int                  // rises with each client
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Listen binds the port and opens the state folder. The bind is the election
+// of the owner: a taken port is op.PortTaken.
+func Listen(opts Options) (s *Server, err error) {
+	if opts.Handler == nil || opts.ExtensionID == "" || opts.StateDir == "" {
+		return nil, errors.New("bridge: StateDir, ExtensionID and Handler are required")
+	}
+	dir, err := PrepareStateDir(opts.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	opts.StateDir = dir
+	defer func() {
+		if err != nil && !addressInUse(err) {
+			noteStartFailure(dir, err)
+		}
+	}()
+	secret, err := ensureCredential(dir)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port)))
+	if err != nil {
+		return nil, bindError(opts.Port, err)
+	}
+	st, snap, err := openStore(dir, stateLockWait)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	s, err = newServer(opts, secret, st, snap)
+	if err != nil {
+		return nil, errors.Join(err, st.Close(), ln.Close())
+	}
+	s.listener = &limitListener{Listener: ln, slots: make(chan struct{}, maxConnections)}
+	s.info.Port = ln.Addr().(*net.TCPAddr).Port
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	removeStartFailure(dir)
+	if err := writeOwnerFile(dir, OwnerFile{PID: s.info.PID, Port: s.info.Port, Version: opts.Version, StartedAt: s.info.StartedAt}); err != nil {
+		// Only messages read it.
+		s.log.Warn("writing owner.json", "err", err)
+	}
+	return s, nil
+}
+
+// addressInUse knows Windows' own number (WSAEADDRINUSE) too.
+func addressInUse(err error) bool {
+	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.Errno(10048))
+}
+
+func bindError(port int, err error) error {
+	if addressInUse(err) {
+		return op.NotAvailable(op.PortTaken, "port %d of 127.0.0.1 is taken", port).
+			WithHint("If it is a pi-chrome owner, use it. Otherwise choose another port with --port or PI_CHROME_PORT, and install the extension for it with pi-chrome extension install --port.").
+			WithDetail("port", port).WithCause(err)
+	}
+	return op.NotAvailable(op.BridgeUnavailable, "port %d of 127.0.0.1 cannot be opened: %s", port, err).
+		WithHint("Choose another port with --port or PI_CHROME_PORT.").WithDetail("port", port).WithCause(err)
+}
+
+// newServer makes a server without a listener.
+func newServer(opts Options, secret string, st *store, snap stored) (*Server, error) {
+	s := &Server{
+		opts:     opts,
+		log:      opts.Logger,
+		store:    st,
+		secret:   secret,
+		done:     make(chan struct{}),
+		sessions: map[string]*session{},
+		records:  map[string]*targetRecord{},
+		boxes:    map[string]*mailbox{},
+		commands: map[string]*command{},
+		clients:  map[*client]struct{}{},
+		seen:     map[tabRef]op.TabKey{},
+		lastBusy: time.Now(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.info = OwnerInfo{Version: opts.Version, Build: opts.Build, Operations: opts.OperationsFingerprint,
+		Fingerprint: wire.Fingerprint(), BridgeEpoch: wire.NewSecret(), StateDir: opts.StateDir, PID: os.Getpid(), StartedAt: time.Now()}
+	for _, r := range snap.sessions {
+		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}}
+	}
+	for _, r := range snap.targets {
+		s.records[r.Nonce] = &r
+	}
+	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Epoch: s.info.BridgeEpoch, Logger: s.log,
+		Hooks: Hooks{
+			Reset:       func(ctx context.Context, c *Connector, reason ResetReason) { s.reconcile(ctx, c, reason) },
+			Live:        func(c *Connector) { s.touch() },
+			Offline:     func(c *Connector) { s.touch() },
+			TabRemoved:  func(c *Connector, tabID int) { s.tabRemoved(c.ID(), tabID) },
+			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
+			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },
+		}})
+	if err != nil {
+		return nil, err
+	}
+	s.relay, s.profiles, s.tabs = relay, relayProfiles{relay, st}, relayTabs{}
+	return s, nil
+}
+
+// Port is the port that the server listens on.
+func (s *Server) Port() int { return s.info.Port }
+
+// Info says who the owner is.
+func (s *Server) Info() OwnerInfo { return s.info }
+
+// Serve serves until ctx ends, a client asks for the end, or the owner has
+// been idle for too long; then it has closed the server and returns nil.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	s.wg.Go(s.watchIdle)
+	s.log.Info("owner ready", "port", s.info.Port, "version", s.opts.Version, "stateDir", s.opts.StateDir)
+	err := s.http.Serve(s.listener)
+	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		return errors.Join(fmt.Errorf("serving: %w", err), s.Close())
+	}
+	return s.Close()
+}
+
+// touch notes that the owner is in use.
+func (s *Server) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastBusy = time.Now()
+}
+
+func (s *Server) watchIdle() {
+	idle := s.opts.IdleTimeout
+	if idle < 0 {
+		return
+	}
+	if idle == 0 {
+		idle = defaultIdle
+	}
+	tick := time.NewTicker(min(max(idle/10, time.Millisecond), time.Minute))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+		}
+		s.releaseSessions(time.Now().Add(-sessionMemory))
+		live := s.profiles.anyLive()
+		s.mu.Lock()
+		if live || len(s.clients) > 0 || len(s.commands) > 0 {
+			s.lastBusy = time.Now()
+		}
+		expired := time.Since(s.lastBusy) >= idle
+		s.mu.Unlock()
+		if expired {
+			s.log.Info("owner ends: idle", "for", idle)
+			s.closeSoon()
+			return
+		}
+	}
+}
+
+// closeSoon closes the server from one of its own goroutines, which Close
+// would wait for.
+func (s *Server) closeSoon() {
+	go s.Close() // Serve waits for it: both go through closeOnce
+}
+
+// shutdown refuses new commands, withdraws queued ones, lets executing ones
+// end (at most 35 s), and closes the server.
+func (s *Server) shutdown(reason string) {
+	s.mu.Lock()
+	if s.draining || s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.draining = true
+	var queued, running []*command
+	for _, c := range s.commands {
+		if c.state == stateQueued {
+			queued = append(queued, c)
+		} else {
+			running = append(running, c)
+		}
+	}
+	s.mu.Unlock()
+	s.log.Info("owner drains", "reason", reason, "queued", len(queued), "executing", len(running))
+	for _, c := range queued {
+		s.withdraw(c, stoppedError())
+	}
+	s.wg.Go(func() {
+		limit := time.NewTimer(drainTimeout)
+		defer limit.Stop()
+		for _, c := range running {
+			select {
+			case <-c.finished:
+			case <-limit.C:
+				s.closeSoon()
+				return
+			case <-s.done:
+				return
+			}
+		}
+		s.closeSoon()
+	})
+}
+
+func stoppedError() *op.Error {
+	return op.NotAvailable(op.BridgeStopped, "the owner is ending; the command was not started").WithHint("Send it again: a new owner will take it.")
+}
+
+// Close ends the server: it closes the port, cancels what runs, tells every
+// caller the outcome, and returns when no goroutine of the server is left.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() {
+		s.mu.Lock()
+		s.draining, s.closed = true, true
+		commands := make([]*command, 0, len(s.commands))
+		for _, c := range s.commands {
+			commands = append(commands, c)
+		}
+		s.mu.Unlock()
+		close(s.done)
+		// The listener first: from here on another owner may win the port.
+		var errs []error
+		if s.listener != nil {
+			if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		for _, c := range commands {
+			s.withdraw(c, stoppedError())
+		}
+		s.cancel(endsWith(context.Canceled, op.NotAvailable(op.BridgeStopped, "the owner ended")))
+		for _, c := range commands {
+			<-c.finished
+		}
+		s.mu.Lock()
+		clients := make([]*client, 0, len(s.clients))
+		for c := range s.clients {
+			clients = append(clients, c)
+		}
+		s.mu.Unlock()
+		for _, c := range clients {
+			c.finish()
+		}
+		if s.http != nil {
+			if err := s.http.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+		if s.relay != nil {
+			errs = append(errs, s.relay.Close())
+		}
+		s.wg.Wait()
+		errs = append(errs, s.store.Close())
+		removeOwnerFile(s.opts.StateDir, s.info.PID)
+		s.closeErr = errors.Join(errs...)
+		s.log.Info("owner ended")
+	})
+	return s.closeErr
+}
+
+// routes is every route with its checks.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", s.local(s.serveHealth))
+	mux.HandleFunc("GET /owner", s.local(s.serveOwner))
+	mux.HandleFunc("GET /connector", s.extension(s.relay.ServeConnector))
+	mux.HandleFunc("GET /pairing", s.extension(s.relay.ServePairing))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A page that rebinds its name to 127.0.0.1 sends its own name here.
+		if r.Host != fmt.Sprintf("127.0.0.1:%d", s.info.Port) && r.Host != fmt.Sprintf("localhost:%d", s.info.Port) {
+			refuse(w, http.StatusForbidden, "host not allowed")
+			return
+		}
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			refuse(w, http.StatusRequestEntityTooLarge, "no route takes a body")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// local refuses whatever a browser sent: programs of this machine set neither
+// header.
+func (s *Server) local(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values("Origin")) > 0 || len(r.Header.Values("Sec-Fetch-Site")) > 0 {
+			refuse(w, http.StatusForbidden, "this route is for programs of this machine only")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// extension takes the pinned extension, or a program without an origin that
+// can prove a connector's secret all the same.
+func (s *Server) extension(next http.HandlerFunc) http.HandlerFunc {
+	want := "chrome-extension://" + s.opts.ExtensionID
+	return func(w http.ResponseWriter, r *http.Request) {
+		if o := r.Header.Values("Origin"); len(o) > 1 || len(o) == 1 && o[0] != want {
+			refuse(w, http.StatusForbidden, "extension origin not allowed")
+			return
+		}
+		next(w, r)
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Connection", "close")
+	http.Error(w, why, status)
+}
+
+// Health is the answer of GET /health. It holds no secret: anybody may read
+// it, and nobody should trust it.
+type Health struct {
+	Version     string `json:"version"`
+	Fingerprint string `json:"fingerprint"`
+	BridgeEpoch string `json:"bridgeEpoch"`
+	Mode        string `json:"mode"` // server, or draining
+}
+
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	h := Health{Version: s.info.Version, Fingerprint: s.info.Fingerprint, BridgeEpoch: s.info.BridgeEpoch, Mode: "server"}
+	s.mu.Lock()
+	if s.draining {
+		h.Mode = "draining"
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := json.NewEncoder(w).Encode(h); err != nil {
+		s.log.Debug("writing health", "err", err)
+	}
+}
+
+// limitListener closes a connection at once when there are too many: a
+// waiting one would look like an owner that hangs.
+type limitListener struct {
+	net.Listener
+	slots chan struct{}
+}
+
+func (l *limitListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return &limitedConn{TCPConn: c.(*net.TCPConn), free: sync.OnceFunc(func() { <-l.slots })}, nil
+		default:
+			_ = c.Close() // refused; there is nobody to tell
+		}
+	}
+}
+
+// limitedConn stays a TCP connection with all its methods: net/http closes
+// one half first so that a refusal arrives.
+type limitedConn struct {
+	*net.TCPConn
+	free func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.free()
+	return c.TCPConn.Close()
+}

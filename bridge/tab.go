@@ -1,0 +1,425 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/cdp/jsonv2"
+
+	"pi-chrome/bridge/wire"
+	"pi-chrome/driver/op"
+)
+
+// Bounds of a tab's stream. A listener that falls behind further ends the
+// tab's debugger session.
+const (
+	maxTabEvents = 10_000
+	maxTabBytes  = 64 << 20
+)
+
+// Reasons of op.Event.Detached that are the owner's own; the others are
+// Chrome's.
+const (
+	DetachedLost     = "connection-lost" // events were lost: attach again and read everything anew
+	DetachedOverflow = "event-overflow"  // a listener was too slow for the tab's events
+	DetachedReleased = "released"        // by Tab.Detach
+	DetachedGone     = "tab-closed"
+)
+
+// Tab is one tab of a connector and its debugger session. It is the same
+// object while the tab lives, also when a discard gives the tab another id. It
+// is a [cdp.Session].
+//
+// One goroutine hands out the tab's stream in the order in which it arrived:
+// events to the listeners, and each reply to its caller only after the
+// listeners have returned from every event before it. A listener must
+// therefore never wait for a reply of its own tab. Other tabs are not held up.
+type Tab struct {
+	conn  *Connector
+	lease chan struct{} // holds one token: who has it may attach or detach
+	wake  chan struct{} // for the tab's goroutine, one slot
+
+	mu         sync.Mutex
+	key        op.TabKey
+	attached   bool
+	attachment int
+	reason     string    // of the latest detach
+	detachedAt time.Time // of the latest detach by Chrome
+	regainedAt time.Time // of the latest attach after one
+	gone       string    // why the tab has ended, "" while it has not
+
+	queue     []item // from head on
+	head      int
+	events    int // among queue
+	bytes     int
+	dropping  bool // after an overflow, until it is attached again
+	ended     bool // nothing is pushed any more
+	listeners []*listener
+	subs      map[subKey][]*subscription
+}
+
+var _ cdp.Session = (*Tab)(nil)
+
+// item is an event, a reply or the tab's end.
+type item struct {
+	event op.Event
+	call  *call
+	end   bool
+}
+
+type listener struct{ fn func(op.Event) }
+
+func newTab(c *Connector, key op.TabKey) *Tab {
+	return &Tab{
+		conn: c, key: key,
+		lease: make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+		subs:  map[subKey][]*subscription{},
+	}
+}
+
+// Key is the fence of the tab. Its TargetID is "" from the moment in which a
+// discard replaced the tab until the new one was read.
+func (t *Tab) Key() op.TabKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.key
+}
+
+// Connector is the profile of the tab.
+func (t *Tab) Connector() *Connector { return t.conn }
+
+// Info returns the tab as Chrome shows it now, with its group.
+func (t *Tab) Info(ctx context.Context) (op.Tab, error) { return t.conn.TabInfo(ctx, t.Key().TabID) }
+
+// Attached reports whether the debugger is attached by this owner.
+func (t *Tab) Attached() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attached
+}
+
+// Attachment rises with each attach: whoever enabled domains at an older
+// number must enable them again.
+func (t *Tab) Attachment() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.attachment
+}
+
+// Call sends one command to the tab's own session. The error wraps
+// op.ErrNotDelivered or op.ErrReplyLost, and op.ErrDetached when the debugger
+// session has ended; Chrome's own error is an *op.ProtocolError.
+func (t *Tab) Call(ctx context.Context, method string, params, result any) error {
+	return t.send(ctx, "", method, params, result)
+}
+
+// Child returns the session of a child target, such as a frame of another
+// site, that Target.attachedToTarget announced.
+func (t *Tab) Child(sessionID string) cdp.Session { return &child{t, sessionID} }
+
+// child is a flat session below a tab.
+type child struct {
+	tab *Tab
+	id  string
+}
+
+var _ cdp.Session = (*child)(nil)
+
+func (s *child) Call(ctx context.Context, method string, params, result any) error {
+	return s.tab.send(ctx, s.id, method, params, result)
+}
+
+func (s *child) Subscribe(method string) (<-chan jsonv2.Value, func()) {
+	return s.tab.subscribe(subKey{s.id, method})
+}
+
+// jsonOptions are those of chromedp: a page may hold half of a surrogate pair.
+var jsonOptions = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
+
+func (t *Tab) send(ctx context.Context, sessionID, method string, params, result any) error {
+	t.mu.Lock()
+	id, attached, gone, reason := t.key.TabID, t.attached, t.gone, t.reason
+	t.mu.Unlock()
+	what := method + " on tab " + strconv.Itoa(id)
+	if gone != "" {
+		return fmt.Errorf("%s: %s: %w: %w", what, gone, op.ErrDetached, op.ErrNotDelivered)
+	}
+	if !attached {
+		return fmt.Errorf("%s: %w%s: %w", what, op.ErrDetached, inParens(reason), op.ErrNotDelivered)
+	}
+	args, err := commandArgs(id, sessionID, method, params)
+	if err != nil {
+		return fmt.Errorf("%s: encoding its parameters: %w: %w", what, err, op.ErrNotDelivered)
+	}
+	raw, err := t.conn.do(ctx, &call{
+		name: "debugger.sendCommand", what: what, args: args,
+		tab: t, command: method, child: sessionID, bound: boundOf(method),
+	})
+	if err != nil {
+		return err
+	}
+	if result == nil || len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	if err := jsonv2.Unmarshal(raw, result, jsonOptions); err != nil {
+		return fmt.Errorf("%s: decoding its result: %w", what, err)
+	}
+	return nil
+}
+
+func inParens(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// commandArgs encodes the arguments of chrome.debugger.sendCommand.
+func commandArgs(tabID int, sessionID, method string, params any) ([]byte, error) {
+	b := append(make([]byte, 0, 256), `[{"tabId":`...)
+	b = strconv.AppendInt(b, int64(tabID), 10)
+	if sessionID != "" {
+		b = append(b, `,"sessionId":`...)
+		b = wire.AppendString(b, sessionID)
+	}
+	b = append(b, '}', ',')
+	b = wire.AppendString(b, method)
+	if params != nil {
+		p, err := jsonv2.Marshal(params, jsonOptions)
+		if err != nil {
+			return nil, err
+		}
+		if len(p) > 0 && string(p) != "null" {
+			b = append(b, ',')
+			b = append(b, p...)
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// detachedError recognizes Chrome's words for a session that has ended.
+func detachedError(message string) error {
+	switch {
+	case strings.HasPrefix(message, "Detached while handling command"):
+		return errors.Join(op.ErrDetached, op.ErrReplyLost)
+	case strings.HasPrefix(message, "Debugger is not attached to the"):
+		return errors.Join(op.ErrDetached, op.ErrNotDelivered)
+	}
+	return nil
+}
+
+// Listen calls fn for every event of the tab and its child sessions, and for
+// the end of the debugger session, in order, on the tab's goroutine. fn may
+// still be running when stop returns, but is not called again after it.
+func (t *Tab) Listen(fn func(op.Event)) (stop func()) {
+	l := &listener{fn}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listeners = append(slices.Clip(t.listeners), l)
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.listeners = slices.DeleteFunc(slices.Clone(t.listeners), func(x *listener) bool { return x == l })
+	}
+}
+
+// push adds an item to the stream; false when the stream has ended.
+func (t *Tab) push(it item) bool {
+	t.mu.Lock()
+	if t.ended {
+		t.mu.Unlock()
+		return false
+	}
+	if it.event.Method != "" {
+		if t.dropping {
+			t.mu.Unlock()
+			return true
+		}
+		if t.events >= maxTabEvents || t.bytes+len(it.event.Params) > maxTabBytes {
+			t.overflowLocked()
+			it = item{event: op.Event{Detached: DetachedOverflow}}
+		} else {
+			t.events++
+			t.bytes += len(it.event.Params)
+		}
+	}
+	t.queue = append(t.queue, it)
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// overflowLocked drops the events that wait. Replies stay.
+func (t *Tab) overflowLocked() {
+	t.queue = slices.DeleteFunc(slices.Clone(t.queue[t.head:]), func(it item) bool { return it.event.Method != "" })
+	t.head, t.events, t.bytes = 0, 0, 0
+	t.dropping, t.attached, t.reason = true, false, DetachedOverflow
+}
+
+// interrupt ends the debugger session as far as this owner knows: events were
+// lost.
+func (t *Tab) interrupt() {
+	t.mu.Lock()
+	was := t.attached
+	t.attached = false
+	t.mu.Unlock()
+	if was {
+		t.push(item{event: op.Event{Detached: DetachedLost}})
+	}
+}
+
+// sessionEnded notes at a command's failure that the debugger session has
+// ended: Chrome's own event of it comes a moment after the reply. Without it
+// an Attach between the two would find the tab attached.
+func (t *Tab) sessionEnded() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attached {
+		t.attached, t.reason, t.detachedAt = false, "target_closed", time.Now()
+	}
+}
+
+// end ends the tab for good.
+func (t *Tab) end(why string) {
+	t.mu.Lock()
+	if t.gone == "" {
+		t.gone = why
+	}
+	t.mu.Unlock()
+	t.push(item{end: true})
+}
+
+// run is the tab's goroutine.
+func (t *Tab) run() {
+	for {
+		t.mu.Lock()
+		if t.head == len(t.queue) {
+			t.queue, t.head = t.queue[:0], 0
+			if cap(t.queue) > 1024 {
+				t.queue = nil
+			}
+			t.mu.Unlock()
+			<-t.wake
+			continue
+		}
+		it := t.queue[t.head]
+		t.queue[t.head] = item{}
+		t.head++
+		listeners := t.listeners
+		t.mu.Unlock()
+		switch {
+		case it.call != nil:
+			it.call.deliver()
+		case it.end:
+			t.finish()
+			return
+		default:
+			t.emit(it.event, listeners)
+		}
+	}
+}
+
+// emit hands one event to the listeners and subscribers.
+func (t *Tab) emit(ev op.Event, listeners []*listener) {
+	if ev.Detached != "" {
+		t.mu.Lock()
+		t.attached, t.reason, t.detachedAt = false, ev.Detached, time.Now()
+		t.mu.Unlock()
+	}
+	for _, l := range listeners {
+		l.fn(ev)
+	}
+	if ev.Detached != "" {
+		t.endSubscriptions(func(subKey) bool { return true })
+		// After a gap the same worker still answers what it was asked.
+		if ev.Detached != DetachedLost {
+			t.conn.failCommands(func(k *call) bool { return k.tab == t }, ev.Detached)
+		}
+		switch ev.Detached {
+		case DetachedOverflow:
+			t.conn.relay.wg.Go(t.dropSession)
+		case "canceled_by_user":
+			t.conn.userCanceled(t)
+		}
+		return
+	}
+	t.publish(ev)
+	if ev.Method == "Target.detachedFromTarget" {
+		var p struct {
+			SessionID string `json:"sessionId"`
+		}
+		if json.Unmarshal(ev.Params, &p) == nil && p.SessionID != "" {
+			t.endSubscriptions(func(k subKey) bool { return k.session == p.SessionID })
+			t.conn.failCommands(func(k *call) bool { return k.tab == t && k.child == p.SessionID }, "its frame is gone")
+		}
+	}
+	t.mu.Lock()
+	if t.events > 0 { // else an overflow has dropped the count
+		t.events--
+		t.bytes = max(0, t.bytes-len(ev.Params))
+	}
+	t.mu.Unlock()
+}
+
+// finish ends the stream: what is still queued is delivered first.
+func (t *Tab) finish() {
+	t.mu.Lock()
+	was, listeners := t.attached, t.listeners
+	t.attached, t.ended = false, true
+	rest := t.queue[t.head:]
+	t.queue, t.head = nil, 0
+	t.mu.Unlock()
+	if was {
+		for _, l := range listeners {
+			l.fn(op.Event{Detached: DetachedGone})
+		}
+	}
+	for _, it := range rest {
+		if it.call != nil {
+			it.call.deliver()
+		}
+	}
+	t.endSubscriptions(func(subKey) bool { return true })
+	t.conn.failCommands(func(k *call) bool { return k.tab == t }, "the tab is gone")
+}
+
+// failCommands ends the commands whose debugger session has ended.
+func (c *Connector) failCommands(match func(*call) bool, why string) {
+	var written, unwritten []*call
+	c.mu.Lock()
+	for id, k := range c.pending {
+		if k.command != "" && match(k) {
+			written = append(written, k)
+			delete(c.pending, id)
+		}
+	}
+	drop := func(k *call) bool {
+		if k.command == "" || !match(k) {
+			return false
+		}
+		if k.state == callQueued {
+			c.bytes -= len(k.args)
+			unwritten = append(unwritten, k)
+		} else {
+			written = append(written, k)
+		}
+		return true
+	}
+	c.resend = slices.DeleteFunc(c.resend, drop)
+	c.queue = slices.DeleteFunc(c.queue, drop)
+	c.mu.Unlock()
+	finishAll(unwritten, fmt.Errorf("%w (%s): %w", op.ErrDetached, why, op.ErrNotDelivered))
+	finishAll(written, fmt.Errorf("%w (%s): %w", op.ErrDetached, why, op.ErrReplyLost))
+}
