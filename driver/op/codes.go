@@ -32,8 +32,11 @@ const (
 	DebuggerBusy             Code = "debugger-busy" // another extension's debugger holds the tab; details tabId
 	DebuggerDetached         Code = "debugger-detached"
 	DebuggerCanceled         Code = "debugger-canceled" // the user pressed Cancel on the debugger banner
+	RendererCrashed          Code = "renderer-crashed"  // the page's process is gone; navigating starts another
 	TabGone                  Code = "tab-gone"
+	TabHeld                  Code = "tab-held"          // another session owns the tab; details tabId, holder
 	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
+	RequestNotFound          Code = "request-not-found" // no captured request has that id; details requestId
 	CaptureLimit             Code = "capture-limit"
 	KeyUnknown               Code = "unknown-key"
 	NotEditable              Code = "not-editable"
@@ -51,6 +54,7 @@ const (
 	BrowserRequired          Code = "browser-required"    // several profiles are live; details browsers
 	BridgeUnavailable        Code = "bridge-unavailable"
 	BridgeStopped            Code = "bridge-stopped"
+	BrowserNotFound          Code = "browser-not-found" // no Chromium to start for a sandbox
 	PortTaken                Code = "port-taken"
 	CredentialUnreadable     Code = "credential-unreadable"
 	StateUnreadable          Code = "state-unreadable"

@@ -29,6 +29,7 @@ func (k DeadlineKind) Budget(input json.RawMessage) time.Duration {
 		IntervalMs *int            `json:"intervalMs"`
 		Snapshot   json.RawMessage `json:"snapshot"`
 		Text       string          `json:"text"`
+		FullPage   bool            `json:"fullPage"`
 		Capture    struct {
 			Kind string `json:"kind"`
 		} `json:"capture"`
@@ -52,7 +53,7 @@ func (k DeadlineKind) Budget(input json.RawMessage) time.Duration {
 	case WaitDeadline:
 		return ms(in.TimeoutMs, 10_000) + ms(in.IntervalMs, 250) + 2*time.Second
 	case ScreenshotDeadline:
-		if in.Capture.Kind == "full-page-tiles" {
+		if in.FullPage || in.Capture.Kind == "full-page-tiles" {
 			return 120 * time.Second
 		}
 		return 30 * time.Second

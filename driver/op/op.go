@@ -45,6 +45,9 @@ type Spec struct {
 	Effect   Effect
 	Deadline DeadlineKind
 	Tab      TabUse
+	// PassesBy lets the operation run while another command that may change
+	// the tab is under way: it is what that command may be waiting for.
+	PassesBy bool
 	Args     []string // input fields that are positional on a command line, in order
 	Examples []Example
 	Errors   []Code
@@ -72,6 +75,7 @@ type Descriptor struct {
 	Effect   Effect             `json:"effect"`
 	Deadline DeadlineKind       `json:"deadline"`
 	Tab      TabUse             `json:"tab"`
+	PassesBy bool               `json:"passesBy,omitempty"`
 	Args     []string           `json:"args,omitempty"`
 	Input    *jsonschema.Schema `json:"input"`
 	Output   *jsonschema.Schema `json:"output,omitempty"`
@@ -209,7 +213,7 @@ func (o Operation[C]) Descriptor() (Descriptor, error) {
 	}
 	s := o.spec
 	return Descriptor{Name: s.Name, Tool: s.Tool, Profile: s.Profile, Title: s.Title, Summary: s.Summary, Doc: s.Doc,
-		Effect: s.Effect, Deadline: s.Deadline, Tab: s.Tab, Args: s.Args, Input: in.schema, Output: out,
+		Effect: s.Effect, Deadline: s.Deadline, Tab: s.Tab, PassesBy: s.PassesBy, Args: s.Args, Input: in.schema, Output: out,
 		Examples: s.Examples, Errors: s.Errors, OneOf: s.OneOf}, nil
 }
 

@@ -35,6 +35,9 @@ func inputSchema[I any](spec Spec) (*schemaSet, error) {
 	}
 	for _, group := range spec.OneOf {
 		for _, alt := range group {
+			if alt == "" {
+				continue // none of the group need be given
+			}
 			for name := range strings.SplitSeq(alt, "+") {
 				if s.Properties[name] == nil {
 					return nil, fmt.Errorf("exclusive field %q is not a field", name)

@@ -48,7 +48,7 @@ type Event struct {
 	SessionID string          // "" for the tab itself, else the child session
 	Method    string          // "" when Detached is set
 	Params    json.RawMessage // the event's payload
-	Detached  string          // the reason: target_closed, canceled_by_user, replaced_with_devtools, connection-lost
+	Detached  string          // the reason, Chrome's own (target_closed, canceled_by_user, replaced_with_devtools) or the transport's (connection-lost, event-overflow, released, tab-closed)
 }
 
 // Target selects the tab of a call: by exactly one of id, url or title.
