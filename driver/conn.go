@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/chromedp/cdproto/cdp"
+
+	"pi-chrome/driver/op"
+)
+
+// Conn is one debugged tab.
+type Conn interface {
+	// Session runs commands on the tab's root session.
+	cdp.Session
+	// Child is the session of a child target of the tab (a cross-origin
+	// frame), as Target.attachedToTarget named it.
+	Child(sessionID string) cdp.Session
+	// Listen calls fn for every event of the tab and its child sessions, in
+	// order, on one goroutine. A reply reaches its caller only after fn has
+	// returned for the events before it. fn must not block or call Chrome.
+	Listen(fn func(op.Event)) (stop func())
+	// Key is the tab's fence.
+	Key() op.TabKey
+	// Info reads the tab as the browser shows it now.
+	Info(ctx context.Context) (op.Tab, error)
+	// Attach attaches the debugger where it is not attached.
+	Attach(ctx context.Context) error
+	// Detach detaches the debugger, so that nothing it had enabled or
+	// registered is left.
+	Detach(ctx context.Context) error
+	// Attachment rises each time the debugger is attached anew: whatever was
+	// enabled before is off again.
+	Attachment() int
+}
+
+// Browser is the session's view of the browser's tabs.
+type Browser interface {
+	// Tabs lists the tabs of the profile; Owned marks the session's own.
+	Tabs(ctx context.Context) ([]op.Tab, error)
+	// NewTab makes a tab owned by the session, at about:blank, in the
+	// background.
+	NewTab(ctx context.Context, groupColor string) (Conn, error)
+	// CloseTab closes the tab of the target, or the session's only tab, and
+	// returns its id.
+	CloseTab(ctx context.Context, target op.Target) (int, error)
+	// Status says how the bridge, the profiles and the session stand.
+	Status(ctx context.Context) (json.RawMessage, error)
+}
+
+// Call is one admitted call of an operation.
+type Call struct {
+	ID       string
+	Session  op.Session
+	Conn     Conn    // nil for an operation without a tab
+	Browser  Browser // nil where only a page is reachable (a direct session)
+	Progress func(done, total int, note string)
+
+	driver  *Driver
+	tab     *Tab
+	effects atomic.Bool
+}
+
+// begin records that the call is about to send something that may have an
+// effect: from here on an unexpected failure is outcome-unknown.
+func (c *Call) begin() { c.effects.Store(true) }
+
+// noEffect takes back begin, when it is known that nothing was done.
+func (c *Call) noEffect() { c.effects.Store(false) }
+
+func (c *Call) progress(done, total int, note string) {
+	if c.Progress != nil {
+		c.Progress(done, total, note)
+	}
+}

@@ -1,0 +1,2 @@
+// The frame's document, as its isolated world knows it.
+document

@@ -1,0 +1,15 @@
+// The elements of some rows of a walk, and their numbers in the document.
+(walk, wanted) => {
+  const S = globalThis.__piChrome;
+  if (!S || S.walk !== walk) return ['[]'];
+  const nums = [], elements = [];
+  for (const i of wanted) {
+    const el = S.rows[i];
+    if (!el || !el.isConnected) continue;
+    let n = S.nums.get(el);
+    if (n === undefined) { n = S.next++; S.nums.set(el, n); }
+    nums.push(n);
+    elements.push(el);
+  }
+  return [JSON.stringify(nums), ...elements];
+}

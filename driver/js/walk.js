@@ -1,0 +1,472 @@
+// One walk over one frame's document, in the flat tree: through shadow roots
+// that are open or were handed in, and through slots. It decides nothing; it
+// returns evidence in compact columns, and the caller classifies.
+//
+// opts: {rows, ms, text, chars, hosts}: how many rows, how long, how many
+// characters a text and all texts, how many possible hosts at most. roots:
+// closed shadow roots that the caller found.
+//
+// Returns [meta as JSON, columns, texts, attributes, relations, ...elements]:
+// - columns: numbers. A text is one number, -(1 + 2*delta + space). An element
+//   is tag index, delta, flags, and for a candidate num, x, y, width, height.
+//   delta is the distance to the parent's row; 0 means no parent.
+// - texts: one for each text row, separated by U+0001.
+// - attributes: "row U+0003 key=value U+0002 key=value", separated by U+0001.
+// - relations: "kind,row,target,target;…"; kinds: l label row to control row,
+//   b labelled by, d described by, o owns.
+// - elements: the frame elements (meta.frames has their rows), then possible
+//   hosts of closed shadow roots.
+(opts, ...roots) => {
+  const get = (proto, name) => Object.getOwnPropertyDescriptor(proto, name).get;
+  const N = Node.prototype, E = Element.prototype, D = Document.prototype, H = HTMLElement.prototype;
+  // A form's and the document's named elements hide their own properties, so
+  // everything is asked through the prototypes.
+  const call = Function.prototype.call;
+  const un = (fn) => call.bind(fn);
+  const firstChild = un(get(N, 'firstChild')), nextSibling = un(get(N, 'nextSibling'));
+  const nodeType = un(get(N, 'nodeType')), nodeValue = un(get(N, 'nodeValue'));
+  const localName = un(get(E, 'localName')), namespace = un(get(E, 'namespaceURI'));
+  const shadowRoot = un(get(E, 'shadowRoot'));
+  const attrNames = un(E.getAttributeNames), attr = un(E.getAttribute), hasAttr = un(E.hasAttribute);
+  const box = un(E.getBoundingClientRect), checkVisibility = un(E.checkVisibility);
+  const editable = un(get(H, 'isContentEditable'));
+  const matches = un(E.matches), queryAll = un(E.querySelectorAll);
+  const doc = {
+    all: (css) => un(D.querySelectorAll)(document, css), byTag: (tag) => un(D.getElementsByTagName)(document, tag),
+    get: (name) => get(D, name).call(document),
+  };
+
+  const S = globalThis.__piChrome ||= {
+    token: Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join(''),
+    next: 1, nums: new WeakMap(), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(),
+    walk: 0, rows: [], ref: 0,
+  };
+  for (const root of roots) S.closed.set(root.host, root);
+  if (S.byNum.size > 4096) for (const [n, ref] of S.byNum) if (!ref.deref()?.isConnected) S.byNum.delete(n);
+  S.walk++;
+  const rows = S.rows = [];
+
+  const start = performance.now();
+  const vw = innerWidth, vh = innerHeight;
+  const cols = [], texts = [], attrs = [], relations = [], frames = [], hosts = [], weakHosts = [];
+  const tags = [], tagIndex = new Map();
+  const refs = []; // [kind, row, elements]
+  const labels = []; // [row, control]
+  let chars = 0, textsCut = 0, left = 0, truncated = '', hostsLeft = 0;
+
+  const SKIP = new Set(['script', 'style', 'noscript', 'template', 'head', 'datalist', 'link', 'meta', 'base', 'param', 'source', 'track',
+    'svg:defs', 'svg:clipPath', 'svg:mask', 'svg:linearGradient', 'svg:radialGradient', 'svg:filter', 'svg:pattern', 'svg:marker', 'svg:metadata',
+    'svg:script', 'svg:style', 'math:annotation', 'math:annotation-xml']);
+  const CAND = new Set(['a', 'button', 'input', 'select', 'textarea', 'summary', 'option', 'area', 'details', 'dialog', 'label', 'iframe', 'frame',
+    'audio', 'video', 'embed', 'object', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'main', 'nav', 'aside', 'header', 'footer', 'section', 'article', 'form',
+    'fieldset', 'table', 'search', 'svg:a', 'output', 'meter', 'progress', 'ul', 'ol', 'menu', 'dl', 'figure']);
+  const CONTROL = new Set(['input', 'select', 'textarea', 'button', 'option', 'details', 'dialog', 'meter', 'progress', 'output']);
+  const NOKIDS = new Set(['input', 'textarea', 'meter', 'progress', 'video', 'audio', 'iframe', 'frame', 'embed', 'img', 'br', 'hr', 'wbr', 'area', 'col']);
+  const HOSTABLE = new Set(['div', 'span', 'section', 'article', 'aside', 'main', 'nav', 'header', 'footer', 'p', 'blockquote', 'body', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6']);
+  const ATTRS = new Set(['role', 'aria-label', 'aria-labelledby', 'aria-describedby', 'aria-owns', 'aria-hidden', 'aria-checked', 'aria-selected',
+    'aria-expanded', 'aria-pressed', 'aria-disabled', 'aria-required', 'aria-invalid', 'aria-readonly', 'aria-current', 'aria-level', 'aria-modal',
+    'aria-haspopup', 'aria-valuetext', 'aria-valuenow', 'aria-placeholder', 'aria-multiline', 'aria-multiselectable', 'aria-orientation',
+    'aria-roledescription', 'aria-live', 'aria-activedescendant', 'aria-busy', 'aria-sort', 'aria-setsize', 'aria-posinset', 'aria-brailleroledescription',
+    'aria-controls', 'aria-description', 'aria-details', 'aria-atomic', 'aria-keyshortcuts', 'aria-relevant', 'aria-errormessage', 'aria-autocomplete',
+    'title', 'alt', 'placeholder', 'type', 'name', 'id', 'href', 'tabindex', 'contenteditable', 'inert', 'hidden', 'open', 'list', 'autocomplete', 'multiple',
+    'size', 'scope', 'summary', 'onclick', 'draggable', 'data-testid', 'usemap', 'src', 'popover', 'readonly', 'required', 'start', 'reversed', 'cite',
+    'controls', 'colspan', 'rowspan', 'headers', 'inputmode', 'label', 'disabled', 'min', 'max', 'xlink:href', 'popovertarget', 'accesskey', 'maxlength',
+    'accept', 'form', 'border', 'rules', 'abbr', 'span', 'is', 'datetime', 'lang']);
+  // Those that make no difference without a role or a control are left out of
+  // plain elements, where they are most of the bytes.
+  const ONLYCAND = new Set(['id', 'name', 'type', 'size', 'label', 'form', 'lang', 'src', 'span', 'draggable']);
+  const SECRET = /password|passwd|pwd|secret|token|bearer|api[-_ ]?key|access[-_ ]?key|auth[-_ ]?code|one[-_ ]?time|otp|2fa|mfa|verification[-_ ]?code|recovery[-_ ]?code|credit[-_ ]?card|card[-_ ]?number|cc-number|cc-csc|cvc|cvv|security[-_ ]?code|ssn|social[-_ ]?security/i;
+
+  const F = {box: 1, view: 2, inline: 4, contents: 8, pointer: 16, hidden: 32, invisible: 64, noEvents: 128, inert: 256, disabled: 512,
+    editable: 1024, cand: 2048, attrs: 4096, space: 8192, top: 16384, focusable: 32768, atomic: 65536, refOnly: 131072, pre: 262144, flexItem: 524288, closedHost: 1048576,
+    autoText: 2097152, clipped: 4194304};
+
+  const FOREIGN = new Set(['svg', 'math']);
+  // html: the parent is of HTML, so that only svg and math leave it.
+  const tagOf = (el, html) => {
+    let name = localName(el);
+    if (html && !FOREIGN.has(name)) return name;
+    const ns = namespace(el);
+    if (ns === 'http://www.w3.org/2000/svg') name = 'svg:' + name;
+    else if (ns !== 'http://www.w3.org/1999/xhtml') name = (ns && ns.endsWith('MathML') ? 'math:' : 'x:') + name;
+    return name;
+  };
+  const indexOf = (tag) => {
+    let i = tagIndex.get(tag);
+    if (i === undefined) { i = tags.length; tags.push(tag); tagIndex.set(tag, i); }
+    return i;
+  };
+  // What a display value means: flags, and whether the children are items of
+  // a flex box or grid.
+  const FLEX = 1 << 30;
+  const displays = new Map();
+  const kindOf = (d) => (d === 'contents' ? F.contents | F.inline : d === 'inline' || d.startsWith('ruby') ? F.inline
+    : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0);
+  const numOf = (el) => {
+    let n = S.nums.get(el);
+    if (n === undefined) { n = S.next++; S.nums.set(el, n); }
+    return n;
+  };
+  const clean = (s, max) => {
+    if (s.length > max) s = s.slice(0, max);
+    // The separators of the columns; lone surrogates do not survive JSON.
+    return (/[\u0001-\u0003]/.test(s) ? s.replace(/[\u0001-\u0003]/g, ' ') : s).toWellFormed();
+  };
+
+  // What a control holds, as attributes of our own that begin with "~".
+  const control = (el, tag, out) => {
+    const put = (k, v) => out.push('~' + k + '=' + clean(String(v), 400));
+    switch (tag) {
+      case 'input': {
+        const type = el.type;
+        put('t', type);
+        if (type === 'checkbox' || type === 'radio') {
+          put('c', el.indeterminate ? 'm' : el.checked ? 1 : 0);
+          break;
+        }
+        if (type === 'file') { put('n', el.files ? el.files.length : 0); break; }
+        value(el, type, put);
+        if (el.willValidate && !el.validity.valid) put('iv', 1);
+        if (el.list) put('list', 1);
+        break;
+      }
+      case 'textarea':
+        value(el, '', put);
+        if (el.willValidate && !el.validity.valid) put('iv', 1);
+        break;
+      case 'select': {
+        const chosen = [];
+        for (const o of el.selectedOptions) { chosen.push(o.label || o.text); if (chosen.length === 5) break; }
+        if (chosen.length) put('v', chosen.join(', ') + (el.selectedOptions.length > 5 ? ', …' : ''));
+        const all = [];
+        for (const o of el.options) { all.push(clean(o.label || o.text, 60).replace(/\s+/g, ' ').trim()); if (all.length === 12) break; }
+        put('o', all.join(' | '));
+        put('n', el.options.length);
+        put('s', el.selectedOptions.length);
+        put('lb', el.multiple || el.size > 1 ? 1 : 0);
+        if (el.willValidate && !el.validity.valid) put('iv', 1);
+        break;
+      }
+      case 'option':
+        put('c', el.selected ? 1 : 0);
+        break;
+      case 'meter': case 'progress':
+        put('v', tag === 'progress' && el.position < 0 ? '' : el.value);
+        break;
+      case 'dialog':
+        if (matches(el, ':modal')) put('m', 1);
+        break;
+    }
+  };
+  const value = (el, type, put) => {
+    const v = el.value;
+    put('vl', v.length);
+    const secret = type === 'password' || SECRET.test([el.name, attr(el, 'id'), attr(el, 'autocomplete'), attr(el, 'placeholder'), attr(el, 'data-testid'), attr(el, 'aria-label')].join(' '));
+    if (secret) put('x', 1);
+    // A secret does not leave the page, not even as far as our caller.
+    else if (v) put('v', v);
+  };
+
+  // The one modal dialog that makes the rest inert: the last opened.
+  let modal = null;
+  for (const d of doc.all('dialog:modal')) modal = d;
+  const stack = [];
+  const root = doc.get('documentElement');
+  if (root) stack.push({list: [root], i: 0, next: null, row: -1, inh: modal ? F.inert : 0, cursor: false, space: false, flex: false, clip: null, el: null, lines: undefined, skipped: undefined, html: true});
+
+  const emit = (el, tag, frame, flags, cand, r, names) => {
+    const row = rows.length;
+    rows.push(el);
+    const out = [];
+    if (names) {
+      for (let i = 0; i < names.length; i++) {
+        const k = names[i];
+        if (!ATTRS.has(k) || (!cand && ONLYCAND.has(k))) continue;
+        out.push(k + '=' + clean(attr(el, k), k === 'src' ? (tag === 'iframe' || tag === 'frame' ? 300 : 0) : k === 'href' || k === 'xlink:href' ? 600 : 1000));
+        if (k === 'aria-labelledby') refs.push(['b', row, el.ariaLabelledByElements || []]);
+        else if (k === 'aria-owns') refs.push(['o', row, el.ariaOwnsElements || []]);
+      }
+    }
+    if (CONTROL.has(tag)) control(el, tag, out);
+    if (tag === 'a' || tag === 'area') { if (hasAttr(el, 'href')) out.push('~u=' + clean(el.href, 800)); }
+    if (out.length) { flags |= F.attrs; attrs.push(row + '\u0003' + out.join('\u0002')); }
+    if (tag === 'label' && el.control) labels.push([row, el.control]);
+    cols.push(indexOf(tag), frame.row < 0 ? 0 : row - frame.row, flags | (cand ? F.cand : 0) | (frame.space ? F.space : 0));
+    if (cand) cols.push(numOf(el), Math.round(r.x), Math.round(r.y), Math.round(r.width), Math.round(r.height));
+    frame.space = false;
+    return row;
+  };
+
+  const none = {x: 0, y: 0, width: 0, height: 0};
+  const walk = () => {
+    while (stack.length) {
+      const frame = stack[stack.length - 1];
+      let node;
+      if (frame.list) node = frame.list[frame.i++];
+      else { node = frame.next; if (node) frame.next = nextSibling(node); }
+      if (!node) { stack.pop(); continue; }
+      const type = nodeType(node);
+      if (type === 3) { text(node, frame); continue; }
+      if (type !== 1) continue;
+      if (rows.length >= opts.rows || ((rows.length & 511) === 511 && performance.now() - start > opts.ms)) {
+        truncated = rows.length >= opts.rows ? 'rows' : 'time';
+        return;
+      }
+      element(node, frame);
+    }
+  };
+
+  const text = (node, frame) => {
+    let s = nodeValue(node);
+    const pre = frame.inh & F.pre;
+    if (!/[^ \t\n\r\f]/.test(s)) {
+      // White space alone matters only between what stands in one line.
+      if (pre && s) { /* kept */ } else { if (s && !frame.flex) frame.space = true; return; }
+    }
+    if (!pre && /[\t\n\r\f]| {2}/.test(s)) {
+      if (!/\n/.test(s) || !frame.el || !keepsLines(frame)) s = s.replace(/[ \t\n\r\f]+/g, ' ');
+    }
+    const max = Math.min(opts.text, opts.chars - chars);
+    if (s.length > max) { textsCut += s.length - Math.max(0, max); s = s.slice(0, Math.max(0, max)); }
+    chars += s.length;
+    const row = rows.length;
+    rows.push(node);
+    cols.push(-(1 + 2 * (frame.row < 0 ? 0 : row - frame.row) + (frame.space ? 1 : 0)));
+    frame.space = false;
+    texts.push(clean(s, max));
+  };
+  const keepsLines = (frame) => {
+    if (frame.lines === undefined) {
+      const ws = getComputedStyle(frame.el).whiteSpaceCollapse;
+      frame.lines = ws === 'preserve' || ws === 'preserve-breaks' || ws === 'break-spaces';
+    }
+    return frame.lines;
+  };
+
+  const element = (el, frame) => {
+    const tag = tagOf(el, frame.html);
+    if (SKIP.has(tag)) return;
+    const style = getComputedStyle(el);
+    const display = style.display;
+    const names = attrNames(el);
+    if ((tag === 'svg:title' || tag === 'svg:desc') && !frame.skipped) {
+      // It has no box of its own, and names what it stands in.
+      const row = emit(el, tag, frame, F.inline, false, none, names);
+      stack.push({list: null, i: 0, next: firstChild(el), row, inh: frame.inh, cursor: frame.cursor, space: false, flex: false, clip: frame.clip, el, lines: undefined, skipped: undefined, html: false});
+      return;
+    }
+    if (display === 'none' && tag !== 'area' || display === '' ) {
+      // Not rendered. A file input works without a box, and so does a check
+      // box behind its label.
+      if (tag === 'input') hiddenInput(el, frame);
+      else if (tag !== 'option' && tag !== 'optgroup') for (const i of queryAll(el, 'input[type=file],input[type=checkbox],input[type=radio]')) hiddenInput(i, frame);
+      return;
+    }
+    let inh = frame.inh & (F.inert | F.pre);
+    if (el === modal) inh &= ~F.inert;
+    let flags = 0, clip = frame.clip;
+    const html = tag.indexOf(':') < 0;
+    let cand = CAND.has(tag) || S.nums.has(el) || tag.indexOf('-') > 0;
+    for (let i = 0; i < names.length; i++) {
+      const k = names[i];
+      if (k === 'role' || k === 'tabindex' || k === 'contenteditable' || k === 'onclick' || k === 'aria-label' || k === 'aria-labelledby' || k === 'popover') cand = true;
+      else if (k === 'inert' && html) inh |= F.inert;
+    }
+    if (tag === 'pre' || tag === 'listing' || tag === 'plaintext') inh |= F.pre;
+    // It is inherited; that a child takes it back is rare enough.
+    const cursor = frame.cursor || style.cursor === 'pointer';
+    if (cursor) { flags |= F.pointer; if (!frame.cursor) cand = true; }
+    let kind = displays.get(display);
+    if (kind === undefined) displays.set(display, kind = kindOf(display));
+    flags |= kind & 0xffffff;
+    if (frame.flex) flags |= F.flexItem;
+    if (style.visibility !== 'visible') flags |= F.invisible;
+    let r = none;
+    if (display !== 'contents' && tag !== 'area') {
+      // Whether a part is skipped is the same for all children of a parent.
+      if (frame.skipped === undefined) frame.skipped = !checkVisibility(el);
+      if (frame.skipped) flags |= F.hidden;
+    }
+    if (!(flags & F.hidden) && display !== 'contents') {
+      r = tag === 'area' ? none : box(el);
+      if (r.width > 0 && r.height > 0) {
+        flags |= F.box;
+        if (clip && style.position === 'fixed') clip = null;
+        if (r.bottom > 0 && r.right > 0 && r.top < vh && r.left < vw
+          && (!clip || r.bottom > clip.top && r.right > clip.left && r.top < clip.bottom && r.left < clip.right)) flags |= F.view;
+      } else if (tag === 'area') flags |= F.box;
+      if (cand && r.right + scrollX <= 0 || r.bottom + scrollY <= 0) flags |= F.clipped; // before the page's beginning: nothing scrolls there
+    }
+    if (flags & F.hidden && tag !== 'input') {
+      // In a part that is not rendered, such as closed details.
+      for (const i of queryAll(el, 'input[type=file]')) hiddenInput(i, frame);
+      return;
+    }
+    if (cand) {
+      if (style.pointerEvents === 'none') flags |= F.noEvents;
+      if (html && editable(el)) flags |= F.editable;
+      if ((CONTROL.has(tag) || tag === 'fieldset' || tag === 'optgroup') && matches(el, ':disabled')) flags |= F.disabled;
+      if (el.tabIndex >= 0) flags |= F.focusable;
+      if (tag === 'dialog' && flags & F.box && matches(el, ':modal')) flags |= F.top;
+      else if (names.includes('popover') && matches(el, ':popover-open')) flags |= F.top;
+    }
+    const custom = html && tag.indexOf('-') > 0;
+    const hostable = custom || HOSTABLE.has(tag);
+    const own = hostable ? S.closed.get(el) : undefined;
+    const shadow = own || (hostable ? shadowRoot(el) : null);
+    if (own) flags |= F.closedHost;
+    const row = emit(el, tag, frame, flags | (inh & F.inert) | (inh & F.pre), cand, r, names);
+    if (tag === 'iframe' || tag === 'frame' || tag === 'object' || tag === 'embed') {
+      if ((tag === 'iframe' || tag === 'frame' || el.contentDocument || el.contentWindow) && frames.length < 500) {
+        const b = box(el), ow = el.offsetWidth || b.width || 1, oh = el.offsetHeight || b.height || 1;
+        const sx = b.width / ow || 1, sy = b.height / oh || 1;
+        const pl = parseFloat(style.paddingLeft) || 0, pt = parseFloat(style.paddingTop) || 0;
+        frames.push({row, el, x: b.x + (el.clientLeft + pl) * sx, y: b.y + (el.clientTop + pt) * sy, sx, sy,
+          w: el.clientWidth - pl - (parseFloat(style.paddingRight) || 0), h: el.clientHeight - pt - (parseFloat(style.paddingBottom) || 0)});
+      }
+      if (tag !== 'object') return;
+    }
+    if (NOKIDS.has(tag)) return;
+    if (tag === 'select' && !(el.multiple || el.size > 1)) return;
+    let within = clip;
+    if (flags & F.box && !(flags & F.inline && !(kind & F.atomic)) && el !== root && tag !== 'body' && style.overflowX !== 'visible') {
+      within = clip ? {left: Math.max(clip.left, r.left), top: Math.max(clip.top, r.top), right: Math.min(clip.right, r.right), bottom: Math.min(clip.bottom, r.bottom)} : r;
+    }
+    const flex = (kind & FLEX) !== 0;
+    const child = {list: null, i: 0, next: null, row, inh, cursor, space: false, flex, clip: within, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
+    if (html && tag === 'details' && !el.open) {
+      // Only the summary of closed details is rendered; what is closed is told
+      // by aria-expanded, so it is not walked.
+      let s = null;
+      for (let c = firstChild(el); c; c = nextSibling(c)) if (nodeType(c) === 1 && localName(c) === 'summary') { s = c; break; }
+      child.list = s ? [s] : [];
+    } else if (shadow) {
+      child.next = firstChild(shadow);
+    } else if (html && tag === 'slot') {
+      const assigned = el.assignedNodes();
+      if (assigned.length) child.list = assigned;
+      else child.next = firstChild(el);
+    } else {
+      child.next = firstChild(el);
+      if (flags & F.box && hostable) possibleHost(el, custom, r, style, tag);
+    }
+    stack.push(child);
+  };
+
+  // An element that may have a closed shadow root, which a script cannot see:
+  // a custom element, or a box whose own children are not rendered.
+  const possibleHost = (el, custom, r, style, tag) => {
+    const size = Math.round(r.width) + 'x' + Math.round(r.height);
+    if (S.plain.get(el) === size) return;
+    if (!custom) {
+      for (let c = firstChild(el); c; c = nextSibling(c)) {
+        const t = nodeType(c);
+        if (t === 3 && /\S/.test(nodeValue(c))) {
+          const range = new Range();
+          range.selectNode(c);
+          if (range.getClientRects().length) return;
+        } else if (t === 1) {
+          const cs = getComputedStyle(c);
+          if (cs.display === 'contents' || cs.position === 'fixed') return;
+          if (cs.display !== 'none' && c.getClientRects().length) return;
+        }
+      }
+    }
+    const auto = custom || style.getPropertyValue('background-image') === 'none';
+    (auto ? hosts : weakHosts).push([el, size]);
+  };
+
+  const hiddenInput = (el, frame) => {
+    const type = el.type;
+    if (type !== 'file' && type !== 'checkbox' && type !== 'radio') return;
+    if (rows.length >= opts.rows) return;
+    let flags = F.hidden | (frame.inh & F.inert);
+    if (matches(el, ':disabled')) flags |= F.disabled;
+    const space = frame.space;
+    frame.space = false;
+    emit(el, 'input', frame, flags, true, none, attrNames(el));
+    frame.space = space;
+  };
+
+  walk();
+  if (truncated) left = Math.max(1, doc.byTag('*').length - rows.reduce((n, e) => n + (nodeType(e) === 1 ? 1 : 0), 0));
+
+  // What relations point to. A target that is not rendered still gives its
+  // text when it is named directly.
+  let rowOf = null;
+  const find = (el) => {
+    if (!rowOf) { rowOf = new Map(); for (let i = 0; i < rows.length; i++) rowOf.set(rows[i], i); }
+    return rowOf.get(el);
+  };
+  let extra = 0;
+  const adopt = (el) => {
+    const at = find(el);
+    if (at !== undefined) return at;
+    const first = rows.length;
+    const visit = (n, parent, depth) => {
+      if (extra > 2000 || depth > 60) return;
+      const t = nodeType(n);
+      if (t === 3) {
+        const s = nodeValue(n).replace(/[ \t\n\r\f]+/g, ' ');
+        if (!s) return;
+        extra++;
+        const row = rows.length;
+        rows.push(n);
+        cols.push(-(1 + 2 * (row - parent)));
+        texts.push(clean(s, opts.text));
+      } else if (t === 1) {
+        const tag = tagOf(n, false);
+        if (SKIP.has(tag)) return;
+        extra++;
+        const st = getComputedStyle(n);
+        let flags = F.refOnly | F.hidden;
+        if (st.display === 'inline' || st.display.startsWith('inline-') || (st.display === 'none' && /^(span|b|i|em|strong|a|code|small|label|img|svg:.*)$/.test(tag))) flags |= F.inline;
+        const row = emit(n, tag, {row: parent, space: false}, flags, false, none, attrNames(n));
+        rowOf.set(n, row);
+        const sr = S.closed.get(n) || shadowRoot(n);
+        for (let c = firstChild(sr || n); c; c = nextSibling(c)) visit(c, row, depth + 1);
+      }
+    };
+    visit(el, -1, 0);
+    return first < rows.length ? first : undefined;
+  };
+  for (let i = 0; i < refs.length; i++) {
+    const [kind, row, targets] = refs[i];
+    const list = [];
+    for (const target of targets) { const at = adopt(target); if (at !== undefined) list.push(at); }
+    if (list.length) relations.push(kind + ',' + row + ',' + list.join(','));
+  }
+  for (const [row, target] of labels) {
+    const at = find(target);
+    if (at !== undefined) relations.push('l,' + row + ',' + at);
+  }
+
+  // Where the focus is, through shadow roots.
+  let focus = doc.get('activeElement');
+  for (let i = 0; focus && i < 100; i++) {
+    const sr = S.closed.get(focus) || shadowRoot(focus);
+    const inner = sr && sr.activeElement;
+    if (!inner) break;
+    focus = inner;
+  }
+  let focusRow = -1;
+  if (focus && focus !== doc.get('body') && focus !== root) {
+    const at = find(focus);
+    focusRow = at === undefined ? -1 : at;
+  }
+
+  const ask = hosts.concat(weakHosts);
+  if (ask.length > opts.hosts) { hostsLeft = ask.length - opts.hosts; ask.length = opts.hosts; }
+  for (const [el, size] of ask) S.plain.set(el, size);
+  const scroll = doc.get('scrollingElement') || root;
+  const title = doc.get('title');
+  const meta = {
+    token: S.token, walk: S.walk, url: location.href, title: clean(title, 500), ref: S.ref,
+    ready: doc.get('readyState'), vw, vh, sx: Math.round(scrollX), sy: Math.round(scrollY),
+    dw: scroll ? scroll.scrollWidth : vw, dh: scroll ? scroll.scrollHeight : vh,
+    tags, focus: focusRow, focused: un(D.hasFocus)(document), left, truncated, textsCut, hostsLeft, ms: Math.round(performance.now() - start),
+    frames: frames.map(({row, x, y, sx, sy, w, h}) => ({row, x, y, sx, sy, w, h})),
+    quirks: doc.get('compatMode') === 'BackCompat',
+  };
+  return [JSON.stringify(meta), cols.join(','), texts.join('\u0001'), attrs.join('\u0001'), relations.join(';'), ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
+}

@@ -1,0 +1,4 @@
+// The window of this document.
+function () {
+  return this.defaultView;
+}

@@ -1,0 +1,47 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"pi-chrome/driver/direct"
+	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
+	"pi-chrome/driver/pagecases"
+)
+
+var _ Conn = (*direct.Page)(nil)
+var _ Conn = (*drivertest.Recorder)(nil)
+
+func TestMain(m *testing.M) { drivertest.Main(m) }
+
+// directLane runs cases over the pipe, with a driver of its own. A tab of the
+// lane is recorded: its Conn is a *drivertest.Recorder.
+func directLane(t testing.TB) drivertest.Lane {
+	d := New(nil)
+	t.Cleanup(d.Close)
+	return drivertest.Lane{
+		Name: "direct",
+		Open: func(t testing.TB) drivertest.Conn { return drivertest.Record(t, drivertest.Page(t)) },
+		Run: func(ctx context.Context, c drivertest.Conn, operation string, input json.RawMessage) (op.Result, error) {
+			return d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: "test"}, Conn: c}, input)
+		},
+	}
+}
+
+// start opens a hidden tab on the direct lane and loads the fixture, if any.
+func start(t testing.TB, page string) *drivertest.Scenario {
+	t.Helper()
+	s := drivertest.Start(t, directLane(t), "unnamed--case")
+	if page != "" {
+		s.Goto(page)
+	}
+	return s
+}
+
+// recorded is the recorder of a scenario of the direct lane.
+func recorded(s *drivertest.Scenario) *drivertest.Recorder { return s.Conn.(*drivertest.Recorder) }
+
+// TestCases runs what must hold on every lane.
+func TestCases(t *testing.T) { drivertest.RunCases(t, directLane(t), pagecases.All()) }

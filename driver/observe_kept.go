@@ -1,0 +1,161 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/runtime"
+
+	"pi-chrome/driver/op"
+)
+
+// lookGroup holds the remote objects of an observation.
+const lookGroup = "pi-chrome-look"
+
+// kept is what a frame's isolated world keeps for us: functions that need not
+// be sent and compiled again, and the document.
+type kept struct {
+	world   runtime.ExecutionContextID
+	session string
+	ids     map[string]runtime.RemoteObjectID
+}
+
+// apply calls a page function that the world keeps, putting it there first
+// where it is not yet.
+func (t *Tab) apply(ctx context.Context, f frameRef, world runtime.ExecutionContextID, name string, args []callArgument) (runtime.CallFunctionOnResult, error) {
+	id, err := t.function(ctx, f, world, name)
+	if err != nil {
+		return runtime.CallFunctionOnResult{}, err
+	}
+	return call(ctx, f.s, callFunctionOn, callParams{FunctionDeclaration: script("apply"), ObjectID: id, Arguments: args, Silent: true,
+		ObjectGroup: lookGroup, SerializationOptions: deepOptions})
+}
+
+// function returns the object of js/<name>.js in the world.
+func (t *Tab) function(ctx context.Context, f frameRef, world runtime.ExecutionContextID, name string) (runtime.RemoteObjectID, error) {
+	t.mu.Lock()
+	if k := t.observed.functions[f.id]; k != nil && k.world == world && k.session == f.session && k.ids[name] != "" {
+		id := k.ids[name]
+		t.mu.Unlock()
+		return id, nil
+	}
+	t.mu.Unlock()
+	res, err := call(ctx, f.s, runtime.Evaluate, runtime.EvaluateParams{Expression: script(name), ContextID: world, ObjectGroup: lookGroup + "-kept"})
+	if err != nil {
+		return "", err
+	}
+	if res.Result == nil || res.Result.ObjectID == "" {
+		return "", fmt.Errorf("keeping %s in the page: it is no object", name)
+	}
+	t.keep(f, world, name, res.Result.ObjectID)
+	return res.Result.ObjectID, nil
+}
+
+// pageDocument returns the frame's document as an object of the page's own
+// world. It is for calls that wrap what belongs to the page: Chrome 156 wraps
+// into the world of the object that it is given, and the page's functions in
+// an isolated world crash the renderer within a few navigations.
+func (t *Tab) pageDocument(ctx context.Context, f frameRef, world runtime.ExecutionContextID) (runtime.RemoteObjectID, error) {
+	const name = "document of the page"
+	t.mu.Lock()
+	if k := t.observed.functions[f.id]; k != nil && k.world == world && k.session == f.session && k.ids[name] != "" {
+		id := k.ids[name]
+		t.mu.Unlock()
+		return id, nil
+	}
+	t.mu.Unlock()
+	res, err := call(ctx, f.s, runtime.Evaluate, runtime.EvaluateParams{Expression: script("document"), ContextID: world,
+		ObjectGroup: lookGroup, SerializationOptions: deepOptions})
+	if err != nil {
+		return "", err
+	}
+	var doc deepNode
+	if res.Result == nil || res.Result.DeepSerializedValue == nil {
+		return "", errors.New("the frame has no document")
+	}
+	if err := json.Unmarshal(res.Result.DeepSerializedValue.Value, &doc); err != nil {
+		return "", fmt.Errorf("decoding the document: %w", err)
+	}
+	obj, err := call(ctx, f.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: doc.Backend, ObjectGroup: lookGroup + "-kept"})
+	if err != nil {
+		return "", err
+	}
+	if obj.Object == nil || obj.Object.ObjectID == "" {
+		return "", errors.New("the document has no object")
+	}
+	t.keep(f, world, name, obj.Object.ObjectID)
+	return obj.Object.ObjectID, nil
+}
+
+// keep remembers an object of the world.
+func (t *Tab) keep(f frameRef, world runtime.ExecutionContextID, name string, id runtime.RemoteObjectID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.observed.functions == nil {
+		t.observed.functions = map[cdp.FrameID]*kept{}
+	}
+	k := t.observed.functions[f.id]
+	if k == nil || k.world != world || k.session != f.session {
+		k = &kept{world: world, session: f.session, ids: map[string]runtime.RemoteObjectID{}}
+		t.observed.functions[f.id] = k
+	}
+	k.ids[name] = id
+}
+
+func (t *Tab) forgetFunctions(id cdp.FrameID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.observed.functions, id)
+}
+
+// isLost reports whether Chrome no longer has the object of a call, as after
+// another attachment.
+func isLost(err error) bool {
+	p, ok := errors.AsType[*op.ProtocolError](err)
+	return ok && strings.Contains(p.Message, "Could not find object")
+}
+
+// nodeObject hands a node to the frame's isolated world, for the length of one
+// observation.
+func (t *Tab) nodeObject(ctx context.Context, f frameRef, node cdp.BackendNodeID) (runtime.RemoteObjectID, error) {
+	world, err := t.world(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	res, err := call(ctx, f.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node, ExecutionContextID: world, ObjectGroup: lookGroup})
+	if err != nil {
+		return "", err
+	}
+	if res.Object == nil || res.Object.ObjectID == "" {
+		return "", fmt.Errorf("node %d has no object", node)
+	}
+	return res.Object.ObjectID, nil
+}
+
+// endLook releases the remote objects of an observation, one call for each
+// session. Failing to do so costs memory in the page only, until its next
+// navigation.
+func (t *Tab) endLook(ctx context.Context, views []*view) {
+	seen := map[string]bool{}
+	var fns []func() error
+	for _, v := range views {
+		if v == nil || seen[v.frame.session] {
+			continue
+		}
+		seen[v.frame.session] = true
+		fns = append(fns, func() error {
+			ctx, cancel := context.WithTimeout(ctx, childBound)
+			defer cancel()
+			_, err := call(ctx, v.frame.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: lookGroup})
+			return err
+		})
+	}
+	if err := together(fns...); err != nil {
+		t.log.Debug("releasing objects", "error", err)
+	}
+}

@@ -1,0 +1,250 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+
+	"pi-chrome/driver/op"
+)
+
+// Modifiers are keys held while another is pressed.
+type Modifiers struct {
+	Shift   bool `json:"shift,omitempty"`
+	Control bool `json:"control,omitempty"`
+	Alt     bool `json:"alt,omitempty"`
+	Meta    bool `json:"meta,omitempty"`
+}
+
+func (m Modifiers) bits() int64 {
+	var bits int64
+	for _, b := range []struct {
+		on  bool
+		bit int64
+	}{{m.Shift, modShift}, {m.Control, modControl}, {m.Alt, modAlt}, {m.Meta, modMeta}} {
+		if b.on {
+			bits |= b.bit
+		}
+	}
+	return bits
+}
+
+func modifiersOf(bits int64) Modifiers {
+	return Modifiers{Shift: bits&modShift != 0, Control: bits&modControl != 0, Alt: bits&modAlt != 0, Meta: bits&modMeta != 0}
+}
+
+// PressIn is the input of chrome_press: a key, and at most one of ref and
+// selector.
+type PressIn struct {
+	Key             string    `json:"key" minLength:"1" maxLength:"100" jsonschema:"a character, a name such as Enter, PageDown, F5 or Numpad1, or a chord such as Control+Shift+K"`
+	Modifiers       Modifiers `json:"modifiers,omitzero" jsonschema:"modifiers to hold, as an alternative to a chord"`
+	Ref             string    `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the element that gets the focus first, by a ref shown with [press]; without it keys go where the focus is"`
+	Selector        string    `json:"selector,omitzero" minLength:"1" jsonschema:"the same, by CSS that matches exactly one"`
+	Pace            string    `json:"pace,omitzero" enum:"fast|human" jsonschema:"human holds the key as a finger does; default is the session's"`
+	IncludeSnapshot bool      `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int       `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	op.TabInput
+}
+
+// PressAction is what was pressed and what it did.
+type PressAction struct {
+	Input       string    `json:"input"` // chrome
+	Key         string    `json:"key" jsonschema:"the key as pages see it"`
+	Modifiers   Modifiers `json:"modifiers"`
+	Chord       string    `json:"chord,omitempty" jsonschema:"key and modifiers in one, when there are modifiers"`
+	ResolvedUID string    `json:"resolvedUid,omitempty" jsonschema:"the ref"`
+	Receipt
+}
+
+// PressOut is the result of chrome_press.
+type PressOut struct {
+	Action       PressAction  `json:"action"`
+	Verification Verification `json:"verification"`
+}
+
+// Text is contract §1.11's form, with the receipt.
+func (o PressOut) Text() string { return o.Action.text("key") + o.Verification.text() }
+
+var opPress = op.Define(op.Spec{
+	Name: "input.key", Tool: "chrome_press", Profile: "core", Title: "Press",
+	Summary: "Press a key or a chord such as Control+Shift+K.",
+	Doc: "Presses and releases a key of a US keyboard, with trusted events and the right key codes; modifiers go down and up as keys of their own. " +
+		"With `ref` or `selector` that element gets the focus first; otherwise the key goes to what has the focus, in whichever frame. " +
+		"Names are taken in any case (`enter`, `PgDn`, `ctrl+a`). A character that no key types (é, an emoji) is entered as text. Text of more than one character goes in with chrome_fill.",
+	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"key"},
+	OneOf: [][]string{{"ref", "selector", ""}},
+	Examples: []op.Example{
+		{Title: "Press Enter in a field", Input: json.RawMessage(`{"key":"Enter","selector":"#field"}`), Page: "input/keys.html"},
+		{Title: "Press a chord", Input: json.RawMessage(`{"key":"Control+Shift+K"}`), Page: "input/keys.html"},
+		{Title: "The same with modifiers apart", Input: json.RawMessage(`{"key":"K","modifiers":{"control":true,"shift":true}}`), Page: "input/keys.html"},
+	},
+	Errors: []op.Code{op.KeyUnknown, op.StaleActionRef, op.ActionVerbMismatch, op.InvalidActionTarget, op.ActionTargetNotFound,
+		op.TargetInvisible, op.DialogOpen, op.DebuggerDetached, op.DebuggerBusy},
+}, pressKey)
+
+// scrollKeys are the keys, by code, that scroll where nothing else takes them.
+var scrollKeys = map[string]bool{"Home": true, "End": true, "PageUp": true, "PageDown": true, "ArrowUp": true, "ArrowDown": true, "ArrowLeft": true, "ArrowRight": true, "Space": true}
+
+func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
+	t := c.tab
+	ch, err := parseChord(in.Key, in.Modifiers.bits())
+	if err != nil {
+		return PressOut{}, err
+	}
+	p := t.paceOf(c, in.Pace)
+	if err := t.leaseFrames(ctx); err != nil {
+		return PressOut{}, err
+	}
+	w, err := t.witness()
+	if err != nil {
+		return PressOut{}, err
+	}
+	defer w.stop()
+	ref := ""
+	if in.Ref != "" || in.Selector != "" {
+		n, err := t.element(ctx, elementInput{in.Ref, in.Selector}, verbPress)
+		if err != nil {
+			return PressOut{}, err
+		}
+		ref = n.ref
+		if err := t.focusNode(ctx, c, w, n); err != nil {
+			w.disarm(ctx)
+			return PressOut{}, w.untouched(err)
+		}
+	} else if err := t.armFocused(ctx, w); err != nil {
+		return PressOut{}, w.untouched(err)
+	}
+	k := &keyboard{t: t, c: c, w: w, p: p}
+	if err := k.press(ctx, ch); err != nil {
+		return PressOut{}, err
+	}
+	key := ch.def.key
+	if ch.literal != "" {
+		key = ch.literal
+	} else if ch.modifiers&modShift != 0 && ch.def.shifted != "" {
+		key = ch.def.shifted
+	}
+	out := PressOut{Action: PressAction{Input: "chrome", Key: key, Modifiers: modifiersOf(ch.modifiers), ResolvedUID: ref}}
+	if ch.modifiers != 0 {
+		out.Action.Chord = ch.name()
+	}
+	if scrollKeys[ch.def.code] {
+		w.quiet = 4 // such a scroll starts outside the page and reaches it frames later
+	}
+	out.Action.Receipt = w.settle(ctx, in.IncludeSnapshot)
+	out.Verification = t.verify(ctx, c, w, in.IncludeSnapshot, in.MaxElements)
+	return out, nil
+}
+
+// focusNode gives an element the focus for keys, and has its page watch.
+func (t *Tab) focusNode(ctx context.Context, c *Call, w *witness, n node) error {
+	look, done := w.guard(ctx)
+	defer done()
+	object, err := t.resolve(look, n.frame, n.backend)
+	if err != nil {
+		return t.staleNode(n, err)
+	}
+	defer t.releaseTarget(ctx, n.frame)
+	var can struct {
+		State  string `json:"state"`
+		Reason string `json:"reason"`
+	}
+	if err := t.inputFn(look, n.frame, object, "keyable", &can); err != nil {
+		return t.staleNode(n, err)
+	}
+	if err := t.refusal(n.String(), n.ref, can.State, can.Reason, "", "", point{}); err != nil {
+		return err
+	}
+	if err := w.arm(look, n.frame); err != nil {
+		return err
+	}
+	_, err = t.focus(ctx, c, w, n, false)
+	return err
+}
+
+// focus gives the control prepared last the focus, with all of its text
+// selected when asked. It fails when something else keeps or takes the focus:
+// nothing was entered then.
+func (t *Tab) focus(ctx context.Context, c *Call, w *witness, n node, selectAll bool) (empty bool, err error) {
+	var got struct {
+		State     string `json:"state"`
+		Other     string `json:"other"`
+		Focusable bool   `json:"focusable"`
+		Empty     bool   `json:"empty"`
+	}
+	c.begin()
+	err = w.deliver(ctx, func(ctx context.Context) error { return t.inputFn(ctx, n.frame, "", "focus", &got, selectAll) })
+	if err != nil {
+		return false, t.focusFailed(c, w, n, err)
+	}
+	tab := t.conn.Key().TabID
+	switch {
+	case got.State == "ok":
+		return got.Empty, nil
+	case got.State == "stale":
+		return false, t.refusal(n.String(), n.ref, "stale", "", "", "", point{})
+	case !got.Focusable:
+		return false, op.Reject(op.InvalidActionTarget, "%s on tab %d cannot take the focus; nothing was entered", n, tab).
+			WithHint("click it instead, or name a control").WithDetail("reason", "not focusable").WithDetail("url", t.url())
+	}
+	holder := got.Other
+	if holder == "" {
+		holder = "something outside its frame"
+	}
+	return false, op.Reject(op.InvalidActionTarget, "%s on tab %d did not keep the focus: %s took it; nothing was entered", n, tab, holder).
+		WithHint("close what takes the focus (a pop-up of the page or of a password manager), then try again").
+		WithDetail("reason", "focus lost").WithDetail("holder", holder).WithDetail("url", t.url())
+}
+
+// focusFailed is the error of a focus that a dialog or navigation broke off.
+func (t *Tab) focusFailed(c *Call, w *witness, n node, err error) error {
+	w.mu.Lock()
+	d := w.dialog
+	w.mu.Unlock()
+	if d != nil {
+		return op.Unknown(op.DialogOpen, "giving %s on tab %d the focus opened a %s dialog: %q; nothing was entered", n, t.conn.Key().TabID, d.Type, cut(d.Message, 300)).
+			WithHint("answer it with chrome_dialog, then look again").WithDetail("type", d.Type).WithDetail("message", d.Message)
+	}
+	return err
+}
+
+// armFocused has the page with the focus watch.
+func (t *Tab) armFocused(ctx context.Context, w *witness) error {
+	ctx, done := w.guard(ctx)
+	defer done()
+	var at struct {
+		Frame bool `json:"frame"`
+	}
+	if err := t.inputFn(ctx, w.main, "", "focused", &at); err != nil {
+		return err
+	}
+	if !at.Frame {
+		return w.arm(ctx)
+	}
+	// Keys go into a frame: the innermost that has the focus tells of them.
+	frames := t.allFrames(ctx)
+	has := make([]bool, len(frames))
+	fns := make([]func() error, len(frames))
+	for i, f := range frames {
+		fns[i] = func() error {
+			var in struct {
+				Frame bool `json:"frame"`
+				Has   bool `json:"has"`
+			}
+			if err := t.inputFn(ctx, f, "", "focused", &in); err != nil {
+				t.log.Debug("asking a frame for the focus", "frame", string(f.id), "error", err)
+				return nil // a frame that is going does not have it
+			}
+			has[i] = in.Has && !in.Frame && f.id != w.main.id
+			return nil
+		}
+	}
+	if err := together(fns...); err != nil {
+		return err
+	}
+	for i, f := range frames {
+		if has[i] {
+			return w.arm(ctx, f)
+		}
+	}
+	return w.arm(ctx)
+}

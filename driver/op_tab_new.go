@@ -1,0 +1,71 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pi-chrome/cdpmodel"
+	"pi-chrome/driver/op"
+)
+
+// TabNewIn is the input of chrome_tab_new.
+type TabNewIn struct {
+	URL        string `json:"url,omitzero" minLength:"1" jsonschema:"the address to open; about:blank when absent"`
+	GroupColor string `json:"groupColor,omitzero" enum:"grey|blue|red|yellow|green|pink|purple|cyan|orange" jsonschema:"color of the session's tab group; blue when absent"`
+	Background *bool  `json:"background,omitempty" jsonschema:"whether the tab opens behind the one that is shown; default is the session's setting"`
+}
+
+var opTabNew = op.Define(op.Spec{
+	Name: "tab.new", Tool: "chrome_tab_new", Profile: "tabs", Title: "Tab New",
+	Summary: "Open a tab that belongs to this session.",
+	Doc: "Opens a tab in an open window of the user's browser, in the background, owned by the session and shown in the session's tab group. " +
+		"A session owns at most 5 tabs. With `url` it returns when the page has committed.",
+	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.NoTab, Args: []string{"url"},
+	Examples: []op.Example{{Title: "Open a page in a tab of its own", Input: json.RawMessage(`{"url":"{{base}}/navigate/plain.html"}`)}},
+	Errors:   []op.Code{op.AutomationTargetLimit, op.ChromeWindowRequired, op.NavigationFailed, op.ProtectedTabURL},
+}, tabNew)
+
+func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
+	if c.Browser == nil {
+		return op.Tab{}, unsupported("chrome_tab_new")
+	}
+	if in.URL != "" && in.URL != "about:blank" {
+		if err := checkURL(in.URL); err != nil {
+			return op.Tab{}, err
+		}
+	}
+	c.begin()
+	conn, err := c.Browser.NewTab(ctx, in.GroupColor)
+	if err != nil {
+		return op.Tab{}, err
+	}
+	var tab op.Tab
+	if in.URL != "" && in.URL != "about:blank" {
+		if tab, err = c.openIn(ctx, conn, in.URL); err != nil {
+			e := op.AsError(err)
+			e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", conn.Key().TabID, e.Message)
+			return op.Tab{}, e.WithDetail("tabId", conn.Key().TabID)
+		}
+	} else if tab, err = conn.Info(ctx); err != nil {
+		return op.Tab{}, err
+	}
+	tab.Owned = true
+	return tab, nil
+}
+
+// openIn takes a fresh tab to its first page.
+func (c *Call) openIn(ctx context.Context, conn Conn, url string) (op.Tab, error) {
+	t, err := c.driver.tab(conn)
+	if err != nil {
+		return op.Tab{}, err
+	}
+	if err := t.ready(ctx, "page.navigate"); err != nil {
+		return op.Tab{}, err
+	}
+	if _, _, err = t.navigate(ctx, c, url, cdpmodel.Commit, 15*time.Second, ""); err != nil {
+		return op.Tab{}, err
+	}
+	return t.info(ctx)
+}

@@ -1,0 +1,17 @@
+// Package pagecases holds the tests of the page operations as values: what
+// must hold on a fixture, whichever way the tab is reached. The driver's tests
+// run them over the pipe, those of the relay through the extension; the
+// results must be equal.
+package pagecases
+
+import "pi-chrome/driver/drivertest"
+
+// All is every case.
+func All() []drivertest.Case {
+	var all []drivertest.Case
+	for _, cases := range [][]drivertest.Case{navigateCases, waitCases, dialogCases, regressCases, evaluateCases, screenshotCases,
+		clickCases, fillCases, pressCases, refCases, consoleCases, networkCases, appCases} {
+		all = append(all, cases...)
+	}
+	return all
+}

@@ -1,0 +1,619 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/inspector"
+	"github.com/chromedp/cdproto/page"
+
+	"pi-chrome/driver/op"
+)
+
+// Bounds of the wait after an input: a page at rest is told after two quiet
+// frames, one that keeps changing after restLimit, a navigation that has begun
+// gets commitLimit to show its page, and loadLimit when a snapshot of the new
+// page is wanted.
+const (
+	restLimit   = time.Second
+	commitLimit = 250 * time.Millisecond
+	loadLimit   = 5 * time.Second
+)
+
+// Outcomes of an input.
+const (
+	outcomeObserved = "effect-observed"
+	outcomeNothing  = "input-dispatched-no-observable-effect"
+)
+
+// StateChange is one state that an input changed.
+type StateChange struct {
+	What   string `json:"what" jsonschema:"value, checked, expanded, pressed, selected, invalid, current, open, disabled or hidden"`
+	Of     string `json:"of" jsonschema:"the element, such as checkbox \"News\""`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	Self   bool   `json:"self,omitempty"` // the target itself
+}
+
+// Receipt is the account of what an input changed, as far as it was seen until
+// the page came to rest.
+type Receipt struct {
+	Outcome         string   `json:"outcome" enum:"effect-observed|input-dispatched-no-observable-effect"`
+	ObservedChanges []string `json:"observedChanges" jsonschema:"of url, navigation-pending, title, focus, scroll, page, then value, checked and other states, dialog, new-tab, download"`
+	URLChanged      bool     `json:"urlChanged"`
+	TitleChanged    bool     `json:"titleChanged"`
+	FocusChanged    bool     `json:"focusChanged"`
+	ScrollChanged   bool     `json:"scrollChanged"`
+	PageChanged     bool     `json:"pageChanged"`
+	URLBefore       string   `json:"urlBefore"`
+	URLAfter        string   `json:"urlAfter"`
+	ObservedAfterMs int64    `json:"observedAfterMs" jsonschema:"from the last input event to the observation"`
+
+	Title      string        `json:"title,omitempty" jsonschema:"the new title"`
+	Focus      string        `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
+	Changes    []StateChange `json:"changes,omitempty" jsonschema:"at most 12"`
+	Appeared   []string      `json:"appeared,omitempty" jsonschema:"controls that appeared, at most 12"`
+	Vanished   []string      `json:"vanished,omitempty" jsonschema:"controls that went, at most 12"`
+	Text       []string      `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
+	Dialog     *Dialog       `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
+	Navigating string        `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
+	NewTabs    []string      `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
+	Downloads  []string      `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
+	Busy       bool          `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
+	Crashed    bool          `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
+}
+
+// pageReport is what the page's own watch tells.
+type pageReport struct {
+	Missed        bool          `json:"missed"`
+	URL           string        `json:"url"`
+	URLBefore     string        `json:"urlBefore"`
+	Title         string        `json:"title"`
+	TitleBefore   string        `json:"titleBefore"`
+	Focus         string        `json:"focus"`
+	FocusChanged  bool          `json:"focusChanged"`
+	ScrollChanged bool          `json:"scrollChanged"`
+	Mutations     int           `json:"mutations"`
+	Notes         []StateChange `json:"notes"`
+	Text          []string      `json:"text"`
+	Appeared      []string      `json:"appeared"`
+	Vanished      []string      `json:"vanished"`
+	Busy          bool          `json:"busy"`
+}
+
+// witness watches a tab while an input is given.
+type witness struct {
+	t      *Tab
+	main   frameRef
+	frames []frameRef // whose page watch is armed, the main frame first
+	stop   func()
+	quiet  int // frames in a row without news that end the wait
+
+	mu        sync.Mutex
+	dialog    *Dialog
+	detached  string
+	crashed   bool
+	pending   string // URL of a navigation of the main frame that has begun
+	committed string // URL of a document that has come since
+	loaded    bool   // its content is there
+	within    bool   // a change of URL within the document
+	tabs      []string
+	downloads []string
+	lastInput time.Time
+
+	blocked chan struct{} // closed when a dialog opens or the session ends
+	once    sync.Once
+	guarded []context.CancelCauseFunc // called when a dialog opens
+	news    chan struct{}             // one token: something above changed
+}
+
+// errDialog says that a dialog opened before an input was answered.
+var errDialog = errors.New("a dialog opened")
+
+// witness starts to watch the tab.
+func (t *Tab) witness() (*witness, error) {
+	f, err := t.mainFrame()
+	if err != nil {
+		return nil, err
+	}
+	w := &witness{t: t, main: f, quiet: 2, blocked: make(chan struct{}), news: make(chan struct{}, 1), lastInput: time.Now()}
+	w.stop = t.watch(w.event)
+	return w, nil
+}
+
+// event takes in one event of the tab, on the connection's goroutine.
+func (w *witness) event(ev op.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ev.Detached != "" {
+		w.detached = ev.Detached
+		w.once.Do(func() { close(w.blocked) })
+		w.tellLocked()
+		return
+	}
+	switch ev.Method {
+	case page.JavascriptDialogOpening.Method:
+		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
+			w.dialog = &Dialog{Type: string(e.Type), Message: cut(e.Message, 1000), DefaultPrompt: cut(e.DefaultPrompt, 1000), URL: e.URL}
+			w.once.Do(func() { close(w.blocked) })
+			for _, cancel := range w.guarded {
+				cancel(errDialog)
+			}
+			w.guarded = nil
+		}
+	case page.FrameRequestedNavigation.Method:
+		e, ok := decode[page.EventFrameRequestedNavigation](ev)
+		if !ok {
+			return
+		}
+		switch e.Disposition {
+		case page.ClientNavigationDispositionNewTab, page.ClientNavigationDispositionNewWindow:
+			w.tabs = appendBounded(w.tabs, e.URL, 5)
+		case page.ClientNavigationDispositionCurrentTab:
+			if e.FrameID == w.main.id && !sameDocument(w.main.url, e.URL) {
+				w.pending = e.URL
+			}
+		}
+	case page.FrameStartedNavigating.Method:
+		e, ok := decode[page.EventFrameStartedNavigating](ev)
+		if !ok || e.FrameID != w.main.id {
+			return
+		}
+		switch e.NavigationType {
+		case page.FrameStartedNavigatingNavigationTypeSameDocument, page.FrameStartedNavigatingNavigationTypeHistorySameDocument:
+			w.pending = ""
+		default:
+			w.pending = e.URL
+		}
+	case page.FrameStoppedLoading.Method:
+		if e, ok := decode[page.EventFrameStoppedLoading](ev); ok && e.FrameID == w.main.id && w.committed == "" {
+			w.pending = "" // it became a download, or nothing
+		}
+	case page.FrameNavigated.Method:
+		if e, ok := decode[page.EventFrameNavigated](ev); ok && e.Frame != nil && e.Frame.ID == w.main.id {
+			w.committed, w.pending, w.loaded = e.Frame.URL+e.Frame.URLFragment, "", false
+		}
+	case page.NavigatedWithinDocument.Method:
+		if e, ok := decode[page.EventNavigatedWithinDocument](ev); ok && e.FrameID == w.main.id {
+			w.within, w.pending = true, ""
+		}
+	case page.DomContentEventFired.Method:
+		if ev.SessionID == "" {
+			w.loaded = true
+		}
+	case page.WindowOpen.Method:
+		if e, ok := decode[page.EventWindowOpen](ev); ok {
+			url := e.URL
+			if url == "" {
+				url = "about:blank"
+			}
+			w.tabs = appendBounded(w.tabs, url, 5)
+		}
+	case downloadWillBegin:
+		var e struct {
+			URL      string `json:"url"`
+			Filename string `json:"suggestedFilename"`
+		}
+		if json.Unmarshal(ev.Params, &e) == nil {
+			name := e.Filename
+			if name == "" {
+				name = e.URL
+			}
+			w.downloads = appendBounded(w.downloads, name, 5)
+			w.pending = ""
+		}
+	case inspector.TargetCrashed.Method:
+		w.crashed = true
+		w.once.Do(func() { close(w.blocked) })
+	default:
+		return
+	}
+	w.tellLocked()
+}
+
+func (w *witness) tellLocked() {
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+func appendBounded(list []string, s string, n int) []string {
+	s = cut(s, 300)
+	if len(list) >= n || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// sameDocument reports whether going from one URL to the other only changes
+// the fragment.
+func sameDocument(from, to string) bool {
+	a, _, _ := strings.Cut(from, "#")
+	b, _, has := strings.Cut(to, "#")
+	return has && a == b
+}
+
+// inputAt notes that an input event is sent now.
+func (w *witness) inputAt() {
+	w.mu.Lock()
+	w.lastInput = time.Now()
+	w.mu.Unlock()
+}
+
+// over reports whether further input has no page to go to.
+func (w *witness) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dialog != nil || w.detached != "" || w.crashed || w.committed != ""
+}
+
+// gone reports whether an error of an input event is only that its page went:
+// what the input was for.
+func (w *witness) gone(err error) bool {
+	if isCode(err, op.DocumentChanged) || isCode(err, op.StaleActionRef) {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return err != nil && !errors.Is(err, op.ErrNotDelivered) && w.committed != ""
+}
+
+// deliver sends one input event. It returns errDialog, without the answer,
+// when a dialog opens first: the page takes input in only after it is closed.
+func (w *witness) deliver(ctx context.Context, send func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- send(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-w.blocked:
+	}
+	w.mu.Lock()
+	dialog := w.dialog
+	w.mu.Unlock()
+	if dialog == nil {
+		return <-done // the session has ended: the call says so itself
+	}
+	cancel()
+	if err := <-done; err == nil {
+		return nil
+	}
+	return errDialog
+}
+
+// guard returns a context for looking at the page, which a dialog ends: the
+// page would not answer before it is closed.
+func (w *witness) guard(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dialog != nil {
+		cancel(errDialog)
+	} else {
+		w.guarded = append(w.guarded, cancel)
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// untouched is the error of a call that a dialog broke off before it pressed
+// or entered anything; any other error it returns as it is.
+func (w *witness) untouched(err error) error {
+	if !errors.Is(err, errDialog) {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dialog == nil {
+		return err
+	}
+	return op.Reject(op.DialogOpen, "a %s dialog opened on tab %d before anything was pressed: %q", w.dialog.Type, w.t.conn.Key().TabID, cut(w.dialog.Message, 300)).
+		WithHint("answer it with chrome_dialog, then try again").
+		WithDetail("type", w.dialog.Type).WithDetail("message", w.dialog.Message)
+}
+
+// arm has the pages of the frames watch for changes, from now on.
+func (w *witness) arm(ctx context.Context, frames ...frameRef) error {
+	w.frames = []frameRef{w.main}
+	for _, f := range frames {
+		if f.id != w.main.id {
+			w.frames = append(w.frames, f)
+		}
+	}
+	fns := make([]func() error, len(w.frames))
+	for i, f := range w.frames {
+		fns[i] = func() error { return w.t.inputFn(ctx, f, "", "arm", nil) }
+	}
+	return together(fns...)
+}
+
+// disarm ends the pages' watch without a report, also for a caller who has
+// left. A page that does not answer ends it by itself.
+func (w *witness) disarm(ctx context.Context) {
+	if w.over() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBound)
+	defer cancel()
+	for _, f := range w.frames {
+		if err := w.t.inputFn(ctx, f, "", "disarm", nil); err != nil {
+			w.t.log.Debug("ending a page's watch", "error", err)
+		}
+	}
+	w.frames = nil
+}
+
+// settle waits until the page has come to rest and tells what changed. With
+// load it waits for the content of a new page too. It never fails: what could
+// not be seen is left out.
+func (w *witness) settle(ctx context.Context, load bool) Receipt {
+	ctx, cancel := context.WithCancel(ctx)
+	reports := make([]*pageReport, len(w.frames))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fns := make([]func() error, len(w.frames))
+		for i, f := range w.frames {
+			fns[i] = func() error {
+				var r pageReport
+				err := w.t.inputFn(ctx, f, "", "settle", &r, restLimit.Milliseconds(), w.quiet)
+				if err == nil && !r.Missed {
+					reports[i] = &r
+				}
+				return err
+			}
+		}
+		if err := together(fns...); err != nil {
+			w.t.log.Debug("reading a page's watch", "error", err)
+		}
+	}()
+	w.await(ctx, done, load)
+	cancel()
+	<-done
+	return w.receipt(reports)
+}
+
+// await returns when the page's own reports are there, or when a dialog, the
+// end of the session or a new document makes them pointless.
+func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
+	hard := time.NewTimer(restLimit + 500*time.Millisecond)
+	defer hard.Stop()
+	var commit <-chan time.Time
+	limit, read := commitLimit, false
+	if load {
+		limit = loadLimit
+	}
+	for {
+		w.mu.Lock()
+		blocked := w.dialog != nil || w.detached != "" || w.crashed
+		pending, committed, loaded := w.pending != "", w.committed != "", w.loaded
+		w.mu.Unlock()
+		switch {
+		case blocked, committed && (loaded || !load):
+			return
+		case committed || pending:
+			if commit == nil {
+				timer := time.NewTimer(limit)
+				defer timer.Stop()
+				commit = timer.C
+			}
+		case read:
+			return
+		}
+		var finished <-chan struct{}
+		if !read {
+			finished = done
+		}
+		var timeout <-chan time.Time
+		if commit == nil {
+			timeout = hard.C
+		}
+		select {
+		case <-finished:
+			read = true
+		case <-w.news:
+		case <-commit:
+			return
+		case <-timeout:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// receipt puts together what the tab and its pages told.
+func (w *witness) receipt(reports []*pageReport) Receipt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := Receipt{URLBefore: w.main.url, URLAfter: w.main.url, ObservedAfterMs: time.Since(w.lastInput).Milliseconds(),
+		Dialog: w.dialog, Navigating: w.pending, NewTabs: w.tabs, Downloads: w.downloads, Crashed: w.crashed, ObservedChanges: []string{}}
+	if now, ok := w.t.frameByID(w.main.id); ok {
+		r.URLAfter = now.url
+	}
+	mutations := 0
+	for i, p := range reports {
+		if p == nil {
+			continue
+		}
+		if i == 0 && w.committed == "" {
+			r.URLBefore, r.URLAfter = p.URLBefore, p.URL
+			r.TitleChanged = p.Title != p.TitleBefore
+			if r.TitleChanged {
+				r.Title = cut(p.Title, 200)
+			}
+		}
+		if p.FocusChanged {
+			r.FocusChanged = true
+			if p.Focus != "" && (i > 0 || !strings.HasPrefix(p.Focus, "iframe")) || r.Focus == "" {
+				r.Focus = p.Focus
+			}
+		}
+		if i > 0 && p.Title != p.TitleBefore {
+			mutations++ // a frame's title is a part of the page
+		}
+		r.ScrollChanged = r.ScrollChanged || p.ScrollChanged
+		mutations += p.Mutations
+		r.Changes = append(r.Changes, p.Notes...)
+		r.Appeared = append(r.Appeared, p.Appeared...)
+		r.Vanished = append(r.Vanished, p.Vanished...)
+		r.Text = append(r.Text, p.Text...)
+		r.Busy = r.Busy || p.Busy
+	}
+	r.Changes, r.Appeared, r.Vanished, r.Text = firstN(r.Changes, 12), firstN(r.Appeared, 12), firstN(r.Vanished, 12), firstN(r.Text, 3)
+	r.URLChanged = r.URLAfter != r.URLBefore || w.committed != ""
+	r.PageChanged = mutations > 0 || len(r.Changes) > 0 || w.committed != ""
+	add := func(yes bool, what string) {
+		if yes && !slices.Contains(r.ObservedChanges, what) {
+			r.ObservedChanges = append(r.ObservedChanges, what)
+		}
+	}
+	add(r.URLChanged, "url")
+	add(r.Navigating != "", "navigation-pending")
+	add(r.TitleChanged, "title")
+	add(r.FocusChanged, "focus")
+	add(r.ScrollChanged, "scroll")
+	add(r.PageChanged, "page")
+	for _, c := range r.Changes {
+		add(true, c.What)
+	}
+	add(r.Dialog != nil, "dialog")
+	add(len(r.NewTabs) > 0, "new-tab")
+	add(len(r.Downloads) > 0, "download")
+	r.Outcome = outcomeObserved
+	if len(r.ObservedChanges) == 0 && !r.Crashed {
+		r.Outcome = outcomeNothing
+	}
+	return r
+}
+
+func firstN[T any](list []T, n int) []T { return list[:min(n, len(list))] }
+
+// maxReceipt bounds the text of a receipt, in characters.
+const maxReceipt = 1000
+
+// text is the account for a reader: "click completed: url, page" and a line
+// for each thing that changed.
+func (r Receipt) text(kind string, notes ...string) string {
+	lines := []string{kind + " completed"}
+	if len(r.ObservedChanges) > 0 {
+		lines[0] += ": " + strings.Join(r.ObservedChanges, ", ")
+	}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for _, n := range notes {
+		add("%s", n)
+	}
+	if d := r.Dialog; d != nil {
+		add("dialog open: %s %q; answer it with chrome_dialog", d.Type, cut(d.Message, 200))
+	}
+	if r.Crashed {
+		add("the page's renderer crashed; navigate to load a page again")
+	}
+	if r.URLChanged {
+		add("url: %s", cut(r.URLAfter, 200))
+	}
+	if r.Navigating != "" {
+		add("navigating to %s; the new page is not there yet", cut(r.Navigating, 200))
+	}
+	for _, u := range r.NewTabs {
+		add("new tab: %s", cut(u, 200))
+	}
+	for _, d := range r.Downloads {
+		add("download: %s", cut(d, 120))
+	}
+	if r.TitleChanged {
+		add("title: %s", cut(r.Title, 120))
+	}
+	for _, c := range r.Changes {
+		add("%s of %s: %s → %s", c.What, c.Of, shownValue(c.Before), shownValue(c.After))
+	}
+	if r.FocusChanged {
+		add("focus: %s", shownValue(r.Focus))
+	}
+	if len(r.Appeared) > 0 {
+		add("appeared: %s", strings.Join(r.Appeared, ", "))
+	}
+	if len(r.Vanished) > 0 {
+		add("vanished: %s", strings.Join(r.Vanished, ", "))
+	}
+	for _, s := range r.Text {
+		add("text: %s", s)
+	}
+	if r.Busy {
+		add("the page is still changing")
+	}
+	return boundLines(lines, maxReceipt)
+}
+
+func shownValue(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}
+
+// boundLines joins lines up to max characters and says how many are left out.
+func boundLines(lines []string, max int) string {
+	size := 0
+	for i, l := range lines {
+		n := len([]rune(l)) + 1
+		if size+n > max-30 && i > 0 {
+			return strings.Join(lines[:i], "\n") + fmt.Sprintf("\n(%d more lines in the value)", len(lines)-i)
+		}
+		size += n
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Verification is what a look at the page after the action gave.
+type Verification struct {
+	Status   string       `json:"status" enum:"not-requested|observed|unavailable"`
+	Snapshot *SnapshotOut `json:"snapshot,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+}
+
+// verify takes the snapshot that a call asked for. That it fails never makes
+// the action fail.
+func (t *Tab) verify(ctx context.Context, c *Call, w *witness, want bool, max int) Verification {
+	if !want {
+		return Verification{Status: "not-requested"}
+	}
+	w.mu.Lock()
+	dialog, detached, crashed := w.dialog, w.detached, w.crashed
+	w.mu.Unlock()
+	unavailable := func(format string, args ...any) Verification {
+		return Verification{Status: "unavailable", Reason: cut(fmt.Sprintf(format, args...), 1000)}
+	}
+	switch {
+	case dialog != nil:
+		return unavailable("a dialog (%s) is open", dialog.Type)
+	case detached != "":
+		return unavailable("the debugger was detached: %s", detached)
+	case crashed:
+		return unavailable("the renderer crashed")
+	}
+	snap, err := t.snapshot(ctx, c, SnapshotOptions{Mode: "interactive", MaxElements: max})
+	if err != nil {
+		return unavailable("%s", plain(err))
+	}
+	return Verification{Status: "observed", Snapshot: &snap}
+}
+
+// text is contract §1.11's part after the receipt.
+func (v Verification) text() string {
+	switch v.Status {
+	case "observed":
+		return "\n\n" + v.Snapshot.Text()
+	case "unavailable":
+		return "\nPost-action snapshot unavailable; the action result was preserved: " + v.Reason
+	}
+	return ""
+}

@@ -1,0 +1,638 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stateWords is an action's state as the text form prints it: checked and
+// focused first (contract §1.9), then what else applies.
+func stateWords(s ActionState) string {
+	var w []string
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			w = append(w, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.Checked != "", "checked=%s", s.Checked)
+	add(s.Focused, "focused")
+	add(s.Pressed != nil, "pressed=%v", s.Pressed)
+	if s.Selected != nil {
+		add(true, "selected=%t", *s.Selected)
+	}
+	if s.Expanded != nil {
+		add(true, "expanded=%t", *s.Expanded)
+	}
+	add(s.Required, "required")
+	add(s.Invalid, "invalid")
+	add(s.ReadOnly, "readonly")
+	add(s.Disabled, "disabled")
+	add(s.Current != "", "current=%s", s.Current)
+	add(s.Level > 0, "level=%d", s.Level)
+	add(s.ValueRedacted, "value=(%s, redacted)", plural(s.ValueLength, "character"))
+	add(s.Value != "", "value=%s", quoteName(s.Value, 80))
+	add(s.Options > 0, "options=%d", s.Options)
+	add(s.Choices != "", "choices=%s", quoteName(s.Choices, 300))
+	add(s.HasPopup != "", "popup=%s", s.HasPopup)
+	add(s.Covered != "", "covered-by=%s", quoteName(s.Covered, 80))
+	add(s.Clipped, "clipped")
+	add(s.Hidden, "hidden")
+	return strings.Join(w, " ")
+}
+
+// line is an action in the text form.
+func (a *action) line() string {
+	words := stateWords(a.state)
+	if words != "" {
+		words += " "
+	}
+	return fmt.Sprintf("- @%s %s %s %s[%s]", a.known.ref, a.role, quoteName(a.name, maxNameShown), words, strings.Join(a.verbs, ", "))
+}
+
+// sheet is a text form with a budget.
+type sheet struct {
+	b    strings.Builder
+	room int
+}
+
+// add writes a line if there is room for it, or always.
+func (p *sheet) add(line string, always bool) bool {
+	n := runes(line) + 1
+	if !always && n > p.room {
+		return false
+	}
+	p.room -= n
+	p.b.WriteString(line)
+	p.b.WriteByte('\n')
+	return true
+}
+
+// render builds value and text within a number of characters.
+func (s *shot) render(chosen []*action, chars int) {
+	m := s.sv.main()
+	o := SnapshotOut{Title: m.meta.Title, URL: m.meta.URL, Mode: s.in.Mode, Query: s.in.Query,
+		Viewport: ViewportOut{m.meta.VW, m.meta.VH, m.meta.SX, m.meta.SY},
+		Actions:  []ActionOut{}, Contexts: []ContextOut{}, Frontiers: []FrontierOut{}, Matches: []MatchOut{},
+		Filter: FilterOut{Ref: s.in.Ref, Role: s.in.Role, ContainingText: s.in.ContainingText, NearUID: s.in.NearUID, MaxElements: s.max, MaxTextChars: s.cap},
+		Diff:   s.diff, Frames: s.sv.unread}
+	o.Focused, o.Modal = s.place(s.sv.focused), s.place(s.sv.modal)
+	p := &sheet{room: chars}
+	title := oneLine(o.Title)
+	if title == "" {
+		title = "(untitled)"
+	}
+	p.add(fmt.Sprintf("# Chrome snapshot (%s)", o.Mode), true)
+	p.add(guard(head(title, 200)), true)
+	p.add(head(o.URL, 400), true)
+
+	// The end of the text is worked out first, since it must be there.
+	var end []string
+	if o.Focused != nil {
+		end = append(end, fmt.Sprintf("focused: %s %s", o.Focused.UID, o.Focused.Label))
+	}
+	if o.Modal != nil {
+		end = append(end, fmt.Sprintf("modal: %s %s", o.Modal.UID, o.Modal.Label))
+	}
+	for i, f := range o.Frames {
+		if i == 6 {
+			end = append(end, fmt.Sprintf("frames: %d more could not be read wholly", len(o.Frames)-i))
+			break
+		}
+		end = append(end, fmt.Sprintf("frames: %s: %s", head(f.URL, 120), f.Reason))
+	}
+	for _, l := range end {
+		p.room -= runes(l) + 1
+	}
+	reserve := min(chars/4, 90*len(s.contextsToShow())+90*min(len(s.sv.regions), maxFrontierLines)+60)
+	if s.in.Mode == "changes" {
+		s.changeLines(p)
+	}
+	if s.in.Mode == "pageMap" || s.in.Mode == "full" {
+		s.mapLines(p, &o, s.in.Mode == "pageMap")
+	}
+
+	// Actions: as many as fit beside what must follow.
+	share := 0.9
+	switch {
+	case s.cont != nil:
+	case s.in.Mode == "text":
+		share = 0.3
+	case s.in.Mode == "auto" && len(s.blocksToShow()) > 0, s.in.Mode == "full":
+		share = 0.72
+	}
+	budget := int(float64(p.room-reserve) * share)
+	shown := map[*action]bool{}
+	var lines []string
+	used := 14
+	for _, a := range chosen {
+		if a.known == nil {
+			continue
+		}
+		l := a.line()
+		if n := runes(l) + 1; used+n > budget && len(lines) > 0 {
+			break
+		} else {
+			used += n
+		}
+		lines = append(lines, l)
+		shown[a] = true
+		o.Actions = append(o.Actions, ActionOut{Kind: "action", ID: a.known.ref, Role: a.role, Name: head(a.name, maxNameShown), State: a.state, Verbs: a.verbs})
+	}
+	if len(lines) > 0 {
+		p.add("\n## Actions", true)
+		for _, l := range lines {
+			p.add(l, true)
+		}
+	}
+	s.contextLines(p, &o, shown)
+	o.Frontiers = append(o.Frontiers, s.frontiers(shown)...)
+	text, snippets := s.textWindow(p, &o, shown)
+	if len(o.Frontiers) > 0 {
+		p.add("\n## More context", true)
+		for _, f := range o.Frontiers {
+			p.add(f.line(), true)
+		}
+	}
+	for _, l := range end {
+		p.b.WriteString(l + "\n") // its room was taken above
+	}
+	if s.in.Mode == "forms" {
+		s.formLines(p, &o)
+	}
+	s.matchLines(p, &o)
+	if text != "" {
+		p.b.WriteString(text)
+	}
+	o.Snippets = snippets
+	if s.in.Mode == "forms" || s.in.Mode == "full" {
+		s.elements(&o, chosen, shown)
+	}
+	s.summarize(&o, shown)
+	s.out = o
+	s.uids()
+	s.out.Diff = s.diff
+	s.out.text = fit(strings.TrimRight(p.b.String(), "\n"), max(chars, 1))
+	s.price()
+}
+
+// price says what the text costs.
+func (s *shot) price() {
+	n := runes(s.out.text)
+	s.out.Cost = CostOut{Characters: n, Bytes: len(s.out.text), EstimatedTokens: (n + 3) / 4}
+}
+
+func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
+	var lines []string
+	refs := map[*region]string{}
+	for _, r := range s.contextsToShow() {
+		name := r.title()
+		k := s.mention(r.spot, r.role, name)
+		if k == nil {
+			continue
+		}
+		refs[r] = k.ref
+		c := ContextOut{Kind: "context", ID: k.ref, Role: r.role, Name: head(name, maxNameShown), Count: len(r.actions)}
+		if r == s.byName {
+			c.Count = len(s.filter(r.actions))
+		}
+		for _, a := range r.actions {
+			if shown[a] {
+				c.Shown++
+			}
+		}
+		for up := r.up; up != nil && c.Parent == ""; up = up.up {
+			c.Parent = refs[up]
+		}
+		l := fmt.Sprintf("- @%s %s %s actions=%d/%d", c.ID, c.Role, quoteName(c.Name, 100), c.Shown, c.Count)
+		// What is shown wholly needs no line when room is short.
+		if len(lines) >= 4 && c.Shown == c.Count && p.room < s.cap/3 {
+			continue
+		}
+		lines = append(lines, l)
+		o.Contexts = append(o.Contexts, c)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	room := p.room - 110*maxFrontierLines/2
+	size := 13
+	kept := 0
+	for _, l := range lines {
+		if size += runes(l) + 1; size > room && kept > 0 {
+			break
+		}
+		kept++
+	}
+	o.Contexts = o.Contexts[:kept]
+	p.add("\n## Contexts", true)
+	for _, l := range lines[:kept] {
+		p.add(l, true)
+	}
+	if over := len(lines) - kept; over > 0 {
+		p.add(fmt.Sprintf("- … %s more; the frontiers below lead to all actions", plural(over, "context")), true)
+	}
+}
+
+// changeLines prints what changed since the session's last snapshot.
+func (s *shot) changeLines(p *sheet) {
+	s.uids()
+	d := s.diff
+	p.add("\n## Changed since last snapshot", true)
+	room := p.room * 3 / 5
+	add := func(format string, args ...any) {
+		l := fmt.Sprintf(format, args...)
+		if room -= runes(l) + 1; room > 0 {
+			p.add(l, true)
+		}
+	}
+	switch {
+	case d.First:
+		add("- this is the first snapshot of this tab in this session")
+		return
+	case len(d.Changes)+d.AddedCount+d.RemovedCount+d.UpdatedCount == 0:
+		add("- nothing")
+		return
+	}
+	for _, c := range d.Changes {
+		if c.Kind != "textChanged" {
+			add("- %s: %s → %s", c.Kind, quoteName(c.Before, 160), quoteName(c.After, 160))
+		}
+	}
+	for _, l := range d.Added {
+		add("- added %s", l.words())
+	}
+	more := func(n, shown int, what string) {
+		if n > shown {
+			add("- … %d more %s", n-shown, what)
+		}
+	}
+	more(d.AddedCount, len(d.Added), "added")
+	for _, l := range d.Removed {
+		add("- removed %s", l.words())
+	}
+	more(d.RemovedCount, len(d.Removed), "removed")
+	for _, u := range d.Updated {
+		add("- updated %s: %s", u.After.words(), u.changes())
+	}
+	more(d.UpdatedCount, len(d.Updated), "updated")
+	for _, text := range d.TextAdded {
+		add("- text %s", quoteName(text, maxSnippet))
+	}
+	more(d.TextCount, len(d.TextAdded), "new texts")
+	if d.TextCount == 0 {
+		for _, c := range d.Changes {
+			if c.Kind == "textChanged" {
+				add("- text was removed or moved")
+			}
+		}
+	}
+	if d.Compared > 0 {
+		add("- only the first %d actions were compared", d.Compared)
+	}
+}
+
+func (l LabelOut) words() string {
+	ref := ""
+	if l.UID != "" {
+		ref = l.UID + " "
+	}
+	return ref + l.Role + " " + quoteName(l.Label, 120)
+}
+
+// changes says what of an action is no longer as it was.
+func (u UpdateOut) changes() string {
+	var w []string
+	b, a := u.Before, u.After
+	add := func(name, before, after string) {
+		if before != after {
+			w = append(w, fmt.Sprintf("%s %s → %s", name, quoteName(before, 60), quoteName(after, 60)))
+		}
+	}
+	add("role", b.Role, a.Role)
+	add("name", b.Label, a.Label)
+	add("value", b.Value, a.Value)
+	add("checked", b.Checked, a.Checked)
+	if a.Disabled != b.Disabled {
+		add("disabled", fmt.Sprint(b.Disabled), fmt.Sprint(a.Disabled))
+	}
+	add("state", b.State, a.State)
+	return strings.Join(w, ", ")
+}
+
+// mapLines prints landmarks and headings.
+func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
+	places := s.mapPlaces()
+	counts := map[spot]int{}
+	for _, a := range s.all {
+		for r := a.region; r != nil; r = r.up {
+			counts[r.spot]++
+		}
+	}
+	room := p.room / 2
+	left := 0
+	first := true
+	for _, sp := range places {
+		role := sp.v.role(sp.row)
+		name := oneLine(sp.v.name(sp.row))
+		if role != "heading" {
+			name = (&region{spot: sp, role: role}).title()
+		}
+		k := s.mention(sp, role, name)
+		if k == nil {
+			continue
+		}
+		e := PageMapOut{UID: k.ref, Role: role, Label: head(name, maxMatchText), Actions: counts[sp], Level: sp.v.level(sp.row)}
+		l := fmt.Sprintf("- @%s %s %s", e.UID, e.Role, quoteName(e.Label, maxMatchText))
+		if e.Level > 0 {
+			l += fmt.Sprintf(" level=%d", e.Level)
+		}
+		if e.Actions > 0 {
+			l += fmt.Sprintf(" actions=%d", e.Actions)
+		}
+		if room -= runes(l) + 1; room < 0 {
+			left++
+			continue
+		}
+		o.PageMap = append(o.PageMap, e)
+		if print {
+			if first {
+				p.add("\n## Page map", true)
+				first = false
+			}
+			p.add(l, true)
+		}
+	}
+	if left > 0 && print {
+		p.add(fmt.Sprintf("- … %d more; expand a landmark with its ref", left), true)
+	}
+}
+
+// formLines prints the forms of the page with the refs of their fields.
+func (s *shot) formLines(p *sheet, o *SnapshotOut) {
+	refs := map[string]bool{}
+	for _, a := range o.Actions {
+		refs[a.ID] = true
+	}
+	for _, sp := range s.mapPlaces() {
+		k := s.mention(sp, "form", (&region{spot: sp, role: "form"}).title())
+		if k == nil {
+			continue
+		}
+		f := FormOut{UID: k.ref, Label: k.name, Fields: []string{}, Submits: []string{}}
+		for _, a := range s.all {
+			if a.known == nil || !refs[a.known.ref] || !sp.within(a.v, a.row) {
+				continue
+			}
+			if a.role == "button" && a.verbs[0] == verbClick {
+				f.Submits = append(f.Submits, a.known.ref)
+			} else {
+				f.Fields = append(f.Fields, a.known.ref)
+			}
+		}
+		if len(o.Forms) == 0 && !p.add("\n## Forms", false) {
+			return
+		}
+		o.Forms = append(o.Forms, f)
+		p.add(fmt.Sprintf("- @%s form %s fields: %s; submits: %s", f.UID, quoteName(f.Label, 100), orDash(f.Fields), orDash(f.Submits)), false)
+	}
+}
+
+func orDash(list []string) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	return strings.Join(list, " ")
+}
+
+// matchLines prints what fits the query.
+func (s *shot) matchLines(p *sheet, o *SnapshotOut) {
+	for _, m := range s.matchesFound() {
+		k := s.mention(m.spot, m.role, m.label)
+		if k == nil {
+			continue
+		}
+		what := m.role
+		if what == "" {
+			what = m.kind
+		}
+		one := MatchOut{UID: k.ref, Role: m.role, Kind: m.kind, Label: head(m.label, maxMatchText), Score: m.score}
+		l := fmt.Sprintf("- %s %s %s", one.UID, what, one.Label)
+		if len(o.Matches) == 0 && !p.add("\n## Matches", false) {
+			return
+		}
+		if !p.add(l, false) {
+			return
+		}
+		o.Matches = append(o.Matches, one)
+	}
+}
+
+// textWindow prints the content that the mode shows and makes the frontiers
+// that lead to the rest of it.
+func (s *shot) textWindow(p *sheet, o *SnapshotOut, shown map[*action]bool) (string, []SnippetOut) {
+	list := s.blocksToShow()
+	if len(s.blocks) == 0 {
+		return "", nil
+	}
+	switch s.in.Mode {
+	case "auto", "text", "full":
+	default:
+		return "", nil
+	}
+	actions := len(o.Frontiers) // each takes a line below
+	room := p.room - 100*actions - 220
+	if s.in.Query != "" {
+		room -= min(maxMatches*80, p.room/3)
+	}
+	if s.in.Mode == "full" {
+		room = p.room / 2
+	}
+	var b strings.Builder
+	var snippets []SnippetOut
+	last := -1 // the last block shown, by its place among all
+	index := map[*content]int{}
+	for i, c := range s.blocks {
+		index[c] = i
+	}
+	size := 12
+	for _, c := range list {
+		k := s.mentionBlock(c)
+		if k == nil {
+			continue
+		}
+		l := ""
+		if s.in.Mode == "auto" {
+			l = fmt.Sprintf("- %s %s\n", k.ref, cut(oneLine(c.text), maxSnippet-1))
+		} else {
+			l = s.blockText(c, k.ref)
+		}
+		if size += runes(l); size > room {
+			break
+		}
+		b.WriteString(l)
+		last = index[c]
+		if s.in.Mode == "auto" {
+			snippets = append(snippets, SnippetOut{UID: k.ref, Kind: c.kind, Text: cut(oneLine(c.text), maxSnippet-1)})
+		} else {
+			o.Blocks = append(o.Blocks, s.t.blockOut(s.found, c, k.ref))
+			if s.in.Mode == "full" {
+				o.Content += c.text + "\n"
+			}
+		}
+	}
+	narrowed := s.in.ContainingText != "" || s.in.Query != "" && s.in.Mode != "text"
+	if narrowed {
+		if n := len(snippets) + len(o.Blocks); n < len(list) {
+			o.TextTruncated = true
+			f := &frontier{projection: "content", name: "More matching content", view: "content", query: s.in.ContainingText + s.in.Query}
+			if s.in.ContainingText == "" {
+				f.query = ""
+				f.name = "Page content"
+			}
+			s.addContent(o, f)
+		}
+	} else {
+		if s.in.Mode == "full" || s.in.Mode == "text" || s.in.Mode == "auto" {
+			from := last + 1
+			if last < 0 {
+				from = s.firstInView()
+			}
+			rest := from
+			for rest < len(s.blocks) && s.in.Mode == "auto" && s.plainAction(s.blocks[rest]) {
+				rest++
+			}
+			if rest < len(s.blocks) {
+				o.TextTruncated = true
+				s.addContent(o, &frontier{projection: "content", name: "More page content", view: "content", offset: from})
+			}
+			if first := s.firstInView(); first > 0 {
+				o.TextTruncated = true
+				s.addContent(o, &frontier{projection: "content", name: "Page content above", view: "content", limit: first})
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return "", nil
+	}
+	p.room -= size
+	if s.in.Mode == "auto" {
+		return "\n## Text\n" + b.String(), snippets
+	}
+	text := b.String()
+	if o.TextTruncated {
+		text += "\n[content truncated]\n"
+	}
+	return text, snippets
+}
+
+// addContent keeps a frontier of the content.
+func (s *shot) addContent(o *SnapshotOut, f *frontier) {
+	if s.within.ok() {
+		f.subject = s.within.key()
+	}
+	list := f.cutOut(s.blocks)
+	if len(list) == 0 {
+		return
+	}
+	f.print = printBlocks(list)
+	out := s.t.addFrontier(f)
+	out.Omitted = len(list)
+	o.Frontiers = append(o.Frontiers, out)
+}
+
+func (s *shot) mentionBlock(c *content) *known {
+	if c.row < 0 {
+		return nil
+	}
+	return s.mention(c.spot, c.v.role(c.row), c.text)
+}
+
+// blockText is a block in the mode text.
+func (s *shot) blockText(c *content, ref string) string {
+	var b strings.Builder
+	text := oneLine(c.text)
+	switch c.kind {
+	case kindHeading:
+		if len(c.links) == 1 && c.links[0].text == text {
+			text = "[" + text + "](" + c.links[0].href + ")"
+		}
+		fmt.Fprintf(&b, "\n%s %s %s\n", strings.Repeat("#", max(1, min(c.level, 6))), ref, text)
+	case kindLink:
+		fmt.Fprintf(&b, "\n%s [%s](%s)\n", ref, text, c.links[0].href)
+		return b.String()
+	case kindListItem:
+		fmt.Fprintf(&b, "%s- %s %s\n", strings.Repeat("  ", max(0, c.depth-1)), ref, text)
+	case kindCode:
+		fmt.Fprintf(&b, "\n%s code\n%s\n", ref, indent(c.text))
+	case kindRow:
+		fmt.Fprintf(&b, "%s %s\n", ref, text)
+	default:
+		fmt.Fprintf(&b, "\n%s %s\n", ref, text)
+	}
+	for _, l := range c.links[:min(len(c.links), 8)] {
+		if k := s.mention(l.spot, "link", l.text); k != nil {
+			fmt.Fprintf(&b, "  link %s %s %s\n", k.ref, oneLine(l.text), head(l.href, 200))
+		}
+	}
+	if n := len(c.links) - 8; n > 0 {
+		fmt.Fprintf(&b, "  … %s more in %s\n", plural(n, "link"), ref)
+	}
+	return b.String()
+}
+
+func indent(s string) string {
+	return "    " + strings.ReplaceAll(s, "\n", "\n    ")
+}
+
+// elements says more of the shown actions.
+func (s *shot) elements(o *SnapshotOut, chosen []*action, shown map[*action]bool) {
+	for i, a := range chosen {
+		if !shown[a] {
+			continue
+		}
+		r := &a.v.rows[a.row]
+		e := ElementOut{Index: i, UID: a.known.ref, Tag: r.tag, Role: a.role, Label: head(a.name, 180), Type: r.get("~t"), Href: head(r.get("~u"), 300), Rect: a.box,
+			HasValue: a.state.Value != "" || a.state.ValueRedacted && a.state.ValueLength > 0}
+		if id := r.get("id"); id != "" && !strings.ContainsAny(id, " .:#[]>\"'") {
+			e.Selector = "#" + id
+		} else if name := r.get("name"); name != "" {
+			e.Selector = r.tag + "[name=" + quote(name) + "]"
+		}
+		o.Elements = append(o.Elements, e)
+	}
+}
+
+// summarize counts the page.
+func (s *shot) summarize(o *SnapshotOut, shown map[*action]bool) {
+	o.Summary = SummaryOut{TotalInteractiveVisible: len(s.sv.actions), TotalInteractiveSampled: len(shown), Focused: o.Focused, Modal: o.Modal, Hints: []string{}}
+	for _, a := range s.sv.actions {
+		if a.inView {
+			o.Summary.VisibleInteractiveCount++
+		}
+	}
+	if s.in.Mode == "auto" || s.in.Mode == "full" {
+		var b strings.Builder
+		for _, c := range s.window() {
+			if b.Len() > 600 {
+				break
+			}
+			b.WriteString(oneLine(c.text) + " ")
+		}
+		o.Summary.VisibleText = strings.TrimSpace(head(b.String(), 500))
+	}
+	hint := func(ok bool, text string) {
+		if ok {
+			o.Summary.Hints = append(o.Summary.Hints, text)
+		}
+	}
+	hint(o.Modal != nil, "A dialog is open: use it before the page behind it.")
+	hint(len(o.Frames) > 0, "Some frames could not be read wholly; frames says which and why.")
+	hint(s.sv.main().meta.Ready == "loading", "The page is still loading.")
+	covered := 0
+	for _, a := range o.Actions {
+		if a.State.Covered != "" {
+			covered++
+		}
+	}
+	hint(covered > 0, plural(covered, "action")+" lie under something else: covered-by says under what.")
+}
