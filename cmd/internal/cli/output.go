@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"pi-chrome/driver/op"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitUsage       = 2
+	exitRejected    = 3
+	exitUnknown     = 4
+	exitUnavailable = 5
+	exitInterrupted = 130
+)
+
+// exitOf is the exit code of an error.
+func exitOf(e *op.Error) int {
+	switch e.Kind {
+	case op.Invalid:
+		return exitUsage
+	case op.OutcomeUnknown:
+		return exitUnknown
+	case op.Unavailable:
+		return exitUnavailable
+	}
+	return exitRejected
+}
+
+// success and failure are the two objects of --json.
+type success struct {
+	OK        bool   `json:"ok"`
+	Value     any    `json:"value"`
+	Text      string `json:"text"`
+	CommandID string `json:"commandId,omitempty"`
+	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
+}
+
+type failure struct {
+	OK        bool      `json:"ok"`
+	Error     *op.Error `json:"error"`
+	CommandID string    `json:"commandId,omitempty"`
+}
+
+// finish prints the end of a command and returns the exit code.
+func (a *app) finish(ctx context.Context, _ string, out output, err error) int {
+	code := out.code
+	if err != nil {
+		e := asError(err)
+		code = exitOf(e)
+		// A second look at the context: a command that fails because it was
+		// interrupted tells so with its exit code; its message tells what
+		// became of it.
+		if ctx.Err() != nil && e.Kind != op.Invalid {
+			code = exitInterrupted
+		}
+		if a.globals.json {
+			if err := writeJSON(a.env.Stdout, failure{Error: e, CommandID: out.commandID}); err != nil {
+				fmt.Fprintf(a.env.Stderr, "pi-chrome: error: %s\n", err)
+			}
+			return code
+		}
+		printError(a.env.Stderr, e)
+		return code
+	}
+	if out.done {
+		return code
+	}
+	if a.globals.json {
+		err = writeJSON(a.env.Stdout, success{OK: true, Value: out.value, Text: out.text, CommandID: out.commandID, ElapsedMs: out.elapsedMs})
+	} else if out.text != "" {
+		_, err = io.WriteString(a.env.Stdout, strings.TrimRight(out.text, "\n")+"\n")
+	}
+	if err != nil {
+		fmt.Fprintf(a.env.Stderr, "pi-chrome: error: writing the result: %s\n", err)
+		return exitRejected
+	}
+	return code
+}
+
+func printError(w io.Writer, e *op.Error) {
+	fmt.Fprintf(w, "pi-chrome: error: %s\n", e.Message)
+	if e.Hint != "" {
+		fmt.Fprintf(w, "pi-chrome: hint: %s\n", e.Hint)
+	}
+}
+
+// asError returns err as the one error type. Errors of this machine (a file
+// that cannot be written) become rejected ones.
+func asError(err error) *op.Error {
+	if e, ok := errors.AsType[*op.Error](err); ok {
+		return e
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return op.Reject(op.Canceled, "interrupted before anything was done")
+	}
+	return op.Reject(op.Internal, "%s", err)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encoding the result: %w", err)
+	}
+	_, err := w.Write(buf.Bytes())
+	return err
+}
+
+// note tells the person at the terminal what is going on; it is silent in
+// scripts.
+func (a *app) note(format string, args ...any) {
+	if a.env.StderrTerminal && !a.globals.json {
+		fmt.Fprintf(a.env.Stderr, format+"\n", args...)
+	}
+}
+
+// progress shows how far a long command is, on one line of the terminal.
+func (a *app) progress(done, total int, note string) {
+	if !a.env.StderrTerminal || a.globals.json {
+		return
+	}
+	if total > 0 {
+		fmt.Fprintf(a.env.Stderr, "\r\x1b[K%s %d/%d", note, done, total)
+		if done >= total {
+			fmt.Fprint(a.env.Stderr, "\r\x1b[K")
+		}
+		return
+	}
+	fmt.Fprintf(a.env.Stderr, "\r\x1b[K%s", note)
+}

@@ -1,0 +1,101 @@
+package owner
+
+import (
+	"context"
+
+	"pi-chrome/bridge"
+	"pi-chrome/bridge/client"
+)
+
+// Status asks how the owner, the profiles and the session stand.
+func Status(ctx context.Context, c *client.Client, session string) (bridge.Status, error) {
+	return ask[bridge.Status](ctx, c, "status", bridge.SessionParams{Session: session})
+}
+
+// Facts asks for what a diagnosis needs.
+func Facts(ctx context.Context, c *client.Client) (bridge.DoctorFacts, error) {
+	return ask[bridge.DoctorFacts](ctx, c, "doctor", nil)
+}
+
+// Outcome asks what became of a command.
+func Outcome(ctx context.Context, c *client.Client, id string) (bridge.CommandOutcome, error) {
+	return ask[bridge.CommandOutcome](ctx, c, "outcome", bridge.OutcomeParams{ID: id})
+}
+
+// Shutdown asks the owner to end after the commands that run.
+func Shutdown(ctx context.Context, c *client.Client, reason string) error {
+	return c.Request(ctx, "shutdown", bridge.ShutdownParams{Reason: reason}, nil)
+}
+
+// Cleanup closes the tabs that a session owns.
+func Cleanup(ctx context.Context, c *client.Client, session string) (bridge.Cleanup, error) {
+	return ask[bridge.Cleanup](ctx, c, "cleanup", bridge.SessionParams{Session: session})
+}
+
+// Authorize lets a session use the browser, for so many minutes or, with 0,
+// until it is revoked.
+func Authorize(ctx context.Context, c *client.Client, session string, minutes int) (bridge.Authorization, error) {
+	p := bridge.AuthorizeParams{Session: session, Mode: bridge.AuthorizedIndefinite, Minutes: minutes}
+	if minutes > 0 {
+		p.Mode = bridge.AuthorizedUntil
+	}
+	return ask[bridge.Authorization](ctx, c, "authorize", p)
+}
+
+// Revoke locks a session.
+func Revoke(ctx context.Context, c *client.Client, session string) (bridge.Authorization, error) {
+	return ask[bridge.Authorization](ctx, c, "revoke", bridge.SessionParams{Session: session})
+}
+
+// Unpair gives a profile up; with forget without asking its browser.
+func Unpair(ctx context.Context, c *client.Client, profile string, forget bool) (Profile, error) {
+	method := "unpair"
+	if forget {
+		method = "forget"
+	}
+	return ask[Profile](ctx, c, method, bridge.ConnectorParams{Connector: profile})
+}
+
+// Profile names a paired profile.
+type Profile struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+// ReloadExtension has the extension of a profile start the release that lies
+// in its folder.
+func ReloadExtension(ctx context.Context, c *client.Client, profile string) (Profile, error) {
+	return ask[Profile](ctx, c, "extension.reload", bridge.ConnectorParams{Connector: profile})
+}
+
+// StartPairing starts a pairing and returns its one-time token.
+func StartPairing(ctx context.Context, c *client.Client, o bridge.PairingOptions) (bridge.PairingStatus, error) {
+	return ask[bridge.PairingStatus](ctx, c, "pairing.start", o)
+}
+
+// PairingState asks how far the pairing is.
+func PairingState(ctx context.Context, c *client.Client) (bridge.PairingStatus, error) {
+	return ask[bridge.PairingStatus](ctx, c, "pairing.status", nil)
+}
+
+// WaitPairing waits until the pairing is over, or several profiles offered
+// themselves.
+func WaitPairing(ctx context.Context, c *client.Client) (bridge.PairingStatus, error) {
+	return ask[bridge.PairingStatus](ctx, c, "pairing.wait", nil)
+}
+
+// PickPairing chooses one of several offered profiles.
+func PickPairing(ctx context.Context, c *client.Client, label string) (bridge.PairingStatus, error) {
+	return ask[bridge.PairingStatus](ctx, c, "pairing.pick", bridge.PickParams{Label: label})
+}
+
+// CancelPairing makes the token worthless.
+func CancelPairing(ctx context.Context, c *client.Client) error {
+	return c.Request(ctx, "pairing.cancel", nil, nil)
+}
+
+func ask[T any](ctx context.Context, c *client.Client, method string, params any) (T, error) {
+	var out T
+	err := c.Request(ctx, method, params, &out)
+	return out, err
+}

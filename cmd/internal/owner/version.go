@@ -1,0 +1,68 @@
+package owner
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"pi-chrome/bridge/wire"
+	"pi-chrome/driver"
+	"pi-chrome/driver/op"
+)
+
+// Version is the version of this program.
+const Version = "0.1.0"
+
+// Name is how this program calls itself to an owner.
+const Name = "pi-chrome " + Version
+
+// Build is when this program was built: the time of its commit, or of its file
+// where it was built from a changed tree. Between equal versions the later
+// build is the newer.
+var Build = sync.OnceValue(func() time.Time {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		settings := map[string]string{}
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+		if t, err := time.Parse(time.RFC3339, settings["vcs.time"]); err == nil && settings["vcs.modified"] == "false" {
+			return t
+		}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return time.Time{}
+	}
+	info, err := os.Stat(exe)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime().UTC()
+})
+
+// Descriptors returns every operation in the order of surfaces. An error is a
+// mistake in the source of an operation.
+var Descriptors = sync.OnceValues(func() ([]op.Descriptor, error) {
+	ops := driver.Operations()
+	out := make([]op.Descriptor, 0, len(ops))
+	for _, o := range ops {
+		d, err := o.Descriptor()
+		if err != nil {
+			return nil, fmt.Errorf("describing the operations: %w", err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+})
+
+// Fingerprint is of the operation list: a client with another one is of
+// another release.
+var Fingerprint = sync.OnceValues(func() (string, error) {
+	list, err := Descriptors()
+	if err != nil {
+		return "", err
+	}
+	return wire.FingerprintOf(list)
+})

@@ -1,0 +1,12 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup keeps the signals of the terminal from the child: the sandbox ends
+// it when everything else has ended.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
