@@ -1,0 +1,94 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# Pinned tools. They are used by version and are no part of go.mod.
+STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TYPESCRIPT   := typescript@7.0.2
+CHROME_TYPES := @types/chrome@0.3.7
+
+BUILD := .build
+TSC   := $(BUILD)/node/node_modules/.bin/tsc
+SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# Headless browsers share the machine with each other: more packages at once
+# make the time limits of the tests mean less.
+GOTEST := go test -p 2
+
+.PHONY: help demo test check race bench fuzz ext docs golden needs chromium display node build laws
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: chromium build ## search, buy and picture in the bundled shop, through the extension
+	$(BUILD)/pi-chrome demo
+
+test: needs ## all tests: Go with a real browser, and the extension's own
+	$(GOTEST) -timeout 14m ./...
+	node --test extension/test/*.test.js
+
+check: ext ## formatting, vet, staticcheck, types of the JavaScript, laws of the repository
+	@files="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))"; \
+	if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	$(MAKE) --no-print-directory laws
+
+laws: # imports, sizes, links and the like; the test behind it says which
+	go test -count=1 -run '^TestRepo' ./cmd/pi-chrome
+
+race: needs ## all Go tests under the race detector
+	$(GOTEST) -race -timeout 25m ./...
+
+bench: chromium ## the numbers: relay, snapshot, capture, click, status
+	go test -run '^$$' -bench . -benchmem -timeout 20m ./cmd/... ./driver/... ./bridge/... ./cdpmodel/...
+
+fuzz: ## every fuzz target for ten seconds
+	@go test -list '^Fuzz' ./... | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 10s "$$package" </dev/null || exit 1; \
+	done
+
+# A page script is one function expression, which is no program by itself: it
+# is read in brackets. The brackets add no line, so that places stay right.
+ext: $(TSC) ## types of the extension, syntax of the page scripts
+	$(TSC) --project extension/tsconfig.json --typeRoots $(BUILD)/node/node_modules/@types
+	@rm -rf $(BUILD)/js && mkdir -p $(BUILD)/js
+	@for file in driver/js/*.js; do { printf '('; cat "$$file"; echo ')'; } >"$(BUILD)/js/$${file##*/}"; done
+	$(TSC) --noEmit --allowJs --noCheck --target es2024 --lib esnext,dom --types "" $(BUILD)/js/*.js
+
+docs: ## write docs/operations.md anew from the operations
+	@mkdir -p $(BUILD)
+	go run ./cmd/pi-chrome operations --markdown >$(BUILD)/operations.md
+	mv $(BUILD)/operations.md docs/operations.md
+
+golden: needs ## write the golden files anew and show what changed; proves nothing
+	$(GOTEST) ./driver/... ./bridge/... ./cmd/... -update
+	git diff --stat
+
+build: # the one binary
+	go build -o $(BUILD)/pi-chrome ./cmd/pi-chrome
+
+needs: chromium display node ## install what the tests use and this machine lacks
+
+# Branded Chrome does not load an unpacked extension from the command line, so
+# it does not count here.
+chromium: ## install Debian's Chromium when there is no Chromium nor Chrome for Testing
+	@[ -n "$${PI_CHROME_BROWSER:-}" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		$(MAKE) --no-print-directory install PACKAGES="chromium fonts-dejavu-core"
+
+# The tests start their own X server and window manager and end them.
+display: # for the tests with windows
+	@{ command -v Xvfb && command -v openbox; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="xvfb openbox"
+
+node:
+	@{ command -v node && command -v npm; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="nodejs npm"
+
+.PHONY: install
+install:
+	@command -v apt-get >/dev/null || { echo "missing: $(PACKAGES); install them and try again" >&2; exit 1; }
+	$(SUDO) apt-get update -qq </dev/null
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES) </dev/null
+
+$(TSC): Makefile | node
+	npm install --silent --no-audit --no-fund --no-package-lock --no-save --prefix $(BUILD)/node $(TYPESCRIPT) $(CHROME_TYPES)
+	@touch $@
