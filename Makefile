@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for ten seconds
 	@go test -list '^Fuzz' ./... | awk '/^Fuzz/ { names[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, names[i]; n = 0 }' | \
 	while read -r package name; do \
 		echo "$$package $$name"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 10s "$$package" </dev/null || exit 1; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime 10s -fuzzminimizetime 1s "$$package" </dev/null || exit 1; \
 	done
 
 # A page script is one function expression, which is no program by itself: it

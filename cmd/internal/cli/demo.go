@@ -120,8 +120,11 @@ type demoView struct {
 	color bool
 }
 
-// shownLines is how much of a snapshot is shown.
-const shownLines = 7
+// How much of a snapshot is shown.
+const (
+	shownLines = 6
+	shownWidth = 120
+)
 
 func (v *demoView) line(right, format string, args ...any) {
 	if v.a.globals.json {
@@ -148,14 +151,20 @@ func (v *demoView) step(s demo.Step) {
 	}
 	v.line(fmt.Sprintf("%d ms", s.ElapsedMs), "%s", s.Name)
 	if s.Result != "" {
-		for line := range strings.SplitSeq(s.Result, "\n") {
-			v.body(line)
-		}
+		v.body(s.Result)
 	}
-	lines := strings.Split(strings.TrimSpace(s.Snapshot), "\n")
-	if s.Snapshot == "" {
-		return
+	switch {
+	case s.Snapshot == "":
+	case v.full || s.Page == "":
+		v.excerpt(strings.Split(strings.TrimSpace(s.Snapshot), "\n"), "lines")
+	default:
+		v.body(s.Page)
+		v.excerpt(s.New, "that are new")
 	}
+}
+
+// excerpt shows the first lines and counts the others.
+func (v *demoView) excerpt(lines []string, what string) {
 	hidden := 0
 	if !v.full && len(lines) > shownLines {
 		hidden = len(lines) - shownLines
@@ -165,14 +174,13 @@ func (v *demoView) step(s demo.Step) {
 		v.body(line)
 	}
 	if hidden > 0 {
-		v.body(fmt.Sprintf("… %d more lines", hidden))
+		v.body(fmt.Sprintf("… %d more %s", hidden, what))
 	}
 }
 
 func (v *demoView) body(line string) {
-	r := []rune(line)
-	if len(r) > 110 {
-		line = string(r[:109]) + "…"
+	if r := []rune(line); len(r) > shownWidth {
+		line = string(r[:shownWidth-1]) + "…"
 	}
 	fmt.Fprintln(v.a.env.Stdout, v.style("2", "  │ "+line))
 }

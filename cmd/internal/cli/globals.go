@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -91,12 +90,4 @@ func absolute(dir, name string) string {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(dir, name)
-}
-
-// environ returns the environment of a child that talks to the same owner.
-func (g *globals) environ() []string {
-	return []string{
-		fmt.Sprintf("PI_CHROME_PORT=%d", g.portNumber),
-		"PI_CHROME_STATE_DIR=" + g.stateDir,
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,10 +34,12 @@ type Report struct {
 
 // Step is one step as it is shown.
 type Step struct {
-	Name      string `json:"name"`
-	ElapsedMs int64  `json:"elapsedMs"` // of the calls, as the caller measured them
-	Snapshot  string `json:"snapshot,omitempty"`
-	Result    string `json:"result,omitempty"`
+	Name      string   `json:"name"`
+	ElapsedMs int64    `json:"elapsedMs"`      // of the calls, as the caller measured them
+	Page      string   `json:"page,omitempty"` // title and address of what it saw at its end
+	New       []string `json:"-"`              // lines of the snapshot that the one before did not have
+	Snapshot  string   `json:"snapshot,omitempty"`
+	Result    string   `json:"result,omitempty"`
 }
 
 // The customer of the demo. The card is a number that only tests use.
@@ -83,7 +86,8 @@ type run struct {
 	call   Caller
 	show   func(Step)
 	base   string
-	page   snapshot // the latest
+	page   snapshot        // the latest
+	seen   map[string]bool // lines of the snapshot before, without their refs
 	step   Step
 	spent  time.Duration
 	report Report
@@ -136,7 +140,27 @@ func (d *run) look(ctx context.Context) error {
 		return fmt.Errorf("step %q: reading the snapshot: %w", d.step.Name, err)
 	}
 	d.page.text, d.step.Snapshot = res.Text, res.Text
+	d.step.Page = d.page.Title + " " + d.page.URL
+	d.compare(res.Text)
 	return nil
+}
+
+var refInLine = regexp.MustCompile(`^- @\S+ `)
+
+// compare finds the actions that the page before did not have.
+func (d *run) compare(text string) {
+	before := d.seen
+	d.seen, d.step.New = map[string]bool{}, nil
+	for line := range strings.Lines(text) {
+		if !refInLine.MatchString(line) || !strings.HasSuffix(strings.TrimSpace(line), "]") {
+			continue // no action, but a context with a count
+		}
+		bare := refInLine.ReplaceAllString(line, "")
+		if !before[bare] && !d.seen[bare] {
+			d.step.New = append(d.step.New, strings.TrimRight(line, "\n"))
+		}
+		d.seen[bare] = true
+	}
 }
 
 // arrive waits until the tab is at the path and its page has loaded, and looks.
@@ -331,7 +355,15 @@ func (d *run) verify(ctx context.Context, shop *fixtures.Shop) error {
 		}
 	}
 	d.report.Order = o.Number
-	d.step.Snapshot = res.Text
+	d.step.Snapshot, d.step.Page = res.Text, "chrome_read says:"
+	for line := range strings.Lines(res.Text) {
+		for _, fact := range []string{"Thank you", o.Number + ".", product, "€"} {
+			if strings.Contains(line, fact) {
+				d.step.New = append(d.step.New, strings.TrimSpace(line))
+				break
+			}
+		}
+	}
 	d.step.Result = fmt.Sprintf("order %s: the page and the shop agree", o.Number)
 	d.end()
 	return nil
