@@ -385,7 +385,9 @@ func (c *Connector) readLoop(conn *connection) error {
 		case conn.heard <- struct{}{}:
 		default:
 		}
-		frame, err := wire.DecodeExtension(b)
+		// Page texts may hold halves of surrogate pairs, which a strict
+		// decoder refuses.
+		frame, err := wire.DecodeExtension(op.CleanJSON(b))
 		if err != nil {
 			return err
 		}

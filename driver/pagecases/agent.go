@@ -58,19 +58,26 @@ func (a agent) all() (look, []seen) {
 	a.s.T.Helper()
 	var first look
 	a.s.Value("page.snapshot", `{}`, &first)
-	actions := first.Actions
-	ahead := first
-	for looks := 1; ; looks++ {
-		next := slices.IndexFunc(ahead.Frontiers, func(f frontier) bool { return f.Projection == "actions" })
-		if next < 0 {
-			return first, actions
+	actions := slices.Clone(first.Actions)
+	ahead := slices.Clone(first.Frontiers)
+	for looks := 1; len(ahead) > 0; looks++ {
+		next := ahead[0]
+		ahead = ahead[1:]
+		if next.Projection != "actions" {
+			continue
 		}
-		assert.Assert(a.s.T, looks < maxLooks, "after %d looks there are still frontiers: %v", looks, ahead.Frontiers)
-		id := ahead.Frontiers[next].ID
-		ahead = look{}
-		a.s.Value("page.snapshot", map[string]any{"ref": id}, &ahead)
-		actions = append(actions, ahead.Actions...)
+		assert.Assert(a.s.T, looks < maxLooks, "after %d looks there are still frontiers: %v", looks, ahead)
+		var more look
+		a.s.Value("page.snapshot", map[string]any{"ref": next.ID}, &more)
+		// An expansion shows some of what is known already, for its context.
+		for _, action := range more.Actions {
+			if !slices.ContainsFunc(actions, func(known seen) bool { return known.ID == action.ID }) {
+				actions = append(actions, action)
+			}
+		}
+		ahead = append(ahead, more.Frontiers...)
 	}
+	return first, actions
 }
 
 // find is the one action of the role and name.

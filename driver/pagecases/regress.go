@@ -1,6 +1,8 @@
 package pagecases
 
 import (
+	"strings"
+
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/driver/drivertest"
@@ -16,5 +18,15 @@ var regressCases = []drivertest.Case{
 			s.Call("page.snapshot", `{"mode":"interactive"}`)
 		}
 		assert.Equal(s.T, s.Eval("1+1"), "2")
+	}},
+	// Halves of surrogate pairs in a page's texts are refused by a strict
+	// JSON decoder, and cost the whole reply.
+	{Name: "regress--lone-surrogates", Page: "navigate/plain.html", Do: func(s *drivertest.Scenario) {
+		s.Eval(`void (document.title = 'a\ud800b', document.body.insertAdjacentHTML('beforeend', '<button id=odd>x\udc00y</button>'), history.pushState(null, '', '#\ud83d'))`)
+		res := s.Call("page.snapshot", `{"mode":"interactive"}`)
+		assert.Assert(s.T, strings.Contains(res.Text, "x\uFFFDy"), res.Text)
+		res = s.Call("page.evaluate", `{"expression":"document.title"}`)
+		assert.Equal(s.T, res.Text, "a\uFFFDb")
+		s.Call("input.click", `{"selector":"#odd"}`)
 	}},
 }
