@@ -75,14 +75,18 @@ var opEvaluate = op.Define(op.Spec{
 	Errors: []op.Code{op.EvaluationFailed, op.DialogOpen, op.DeadlineExceeded, op.DocumentChanged},
 }, evaluate)
 
-// What stands around the expression. The expression begins on the first line
-// and a new line ends a comment in it.
-const (
-	evaluateHead   = "{const piChromeRun={__proto__:null,thrown:false,value:void 0};try{piChromeRun.value=("
-	evaluateTail   = "\n))()}catch(piChromeThrown){piChromeRun.thrown=true;piChromeRun.value=piChromeThrown}("
-	evaluateAsync  = "async()=>("
-	evaluateDirect = "()=>("
-)
+// around returns what stands before and after the expression in the script of
+// an evaluation. The expression begins on the first line, so that places are
+// told right, and a new line ends a comment in it.
+func around(await bool) (head, tail string) {
+	async := ""
+	if await {
+		async = "async"
+	}
+	source := strings.NewReplacer("ASYNC ", async, "AWAITED", fmt.Sprint(await), "PROJECT", script("project")).Replace(script("evaluate"))
+	head, tail, _ = strings.Cut(source, "EXPRESSION")
+	return head, tail
+}
 
 // evaluateMargin is left of the deadline for Chrome to stop the script and
 // say so.
@@ -90,11 +94,8 @@ const evaluateMargin = 250 * time.Millisecond
 
 func evaluate(ctx context.Context, c *Call, in EvaluateIn) (evaluated, error) {
 	await := in.AwaitPromise == nil || *in.AwaitPromise
-	head := evaluateHead + evaluateDirect
-	if await {
-		head = evaluateHead + evaluateAsync
-	}
-	source := head + in.Expression + evaluateTail + script("project") + fmt.Sprintf(")(piChromeRun,%t)}", await)
+	head, tail := around(await)
+	source := head + in.Expression + tail
 
 	t := c.tab
 	budget := op.DefaultDeadline.Budget(nil)
