@@ -190,22 +190,35 @@ func start(binary string, args, env []string) (*process, io.WriteCloser, io.Read
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, childIn.Close(), in.Close())
 	}
+	said, childErr, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, childIn.Close(), in.Close(), out.Close(), childOut.Close())
+	}
 	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stderr = &p.stderr
+	p.cmd.Stderr = childErr
 	p.cmd.ExtraFiles = []*os.File{childIn, childOut}
-	// The group may hold the stderr pipe open after the first process ended.
-	p.cmd.WaitDelay = 2 * time.Second
 	ownGroup(p.cmd)
 	err = p.cmd.Start()
-	closed := errors.Join(childIn.Close(), childOut.Close())
+	closed := errors.Join(childIn.Close(), childOut.Close(), childErr.Close())
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, closed, in.Close(), out.Close())
+		return nil, nil, nil, errors.Join(err, closed, in.Close(), out.Close(), said.Close())
 	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		// It ends with the pipe, or with its deadline below.
+		_, _ = io.Copy(&p.stderr, said)
+	}()
 	go func() {
 		// How a killed browser ended tells nothing.
 		_ = p.cmd.Wait()
+		// The crash reporter is outside the group and keeps its end of the
+		// pipe open: what is there by now is all that matters.
+		_ = said.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		<-read
+		_ = said.Close()
 		close(p.done)
 	}()
 	return p, in, out, nil
