@@ -183,6 +183,7 @@ export function createRelay(run, changed) {
   async function paired(from, label) {
     drop(from);
     spent = from.key;
+    notBefore = failures = 0;
     typed = "";
     stale = false;
     refusal = undefined;
