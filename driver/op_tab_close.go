@@ -21,9 +21,9 @@ var opTabClose = op.Define(op.Spec{
 	Name: "tab.close", Tool: "chrome_tab_close", Profile: "tabs", Title: "Tab Close",
 	Summary: "Close a tab of this session.",
 	Doc:     "Closes one tab: the given one, or the session's only tab. A tab of another session is refused and its holder named.",
-	Effect:  op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.NoTab,
+	Effect:  op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{{Title: "Close the session's tab", Input: json.RawMessage(`{}`)}},
-	Errors:   []op.Code{op.AutomationTargetRequired, op.AmbiguousOwnedTarget, op.AmbiguousTabTarget, op.TabNotFound},
+	Errors:   []op.Code{op.AutomationTargetRequired, op.AmbiguousOwnedTarget, op.AmbiguousTabTarget, op.TabNotFound, op.TabHeld},
 }, tabClose)
 
 func tabClose(ctx context.Context, c *Call, in TabCloseIn) (TabClosed, error) {
