@@ -238,6 +238,14 @@ func (s *Server) admit(c *command, connectorID string) *op.Error {
 // connect is not part of it.
 func (s *Server) startClock(c *command) { s.setDeadline(c, time.Now().Add(c.budget)) }
 
+// granted is how long the command had, from its entry, as an error tells it.
+func (c *command) granted() time.Duration {
+	if c.deadline.IsZero() {
+		return c.budget
+	}
+	return min(c.budget, c.deadline.Sub(c.entered).Round(10*time.Millisecond))
+}
+
 // setDeadline shortens the command's deadline.
 func (s *Server) setDeadline(c *command, d time.Time) {
 	s.mu.Lock()
@@ -324,7 +332,7 @@ func (s *Server) execute(c *command) {
 }
 
 func overdue(c *command) *op.Error {
-	return op.Reject(op.DeadlineExceeded, "%s did not end in its %s", c.desc.Tool, c.budget)
+	return op.Reject(op.DeadlineExceeded, "%s did not end in its %s", c.desc.Tool, c.granted())
 }
 
 // watch answers the caller of a command whose handler does not return after
