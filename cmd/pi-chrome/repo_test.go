@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"driver":            {"./cdpmodel", "./driver/op", cdproto + "/"},
 	"driver/direct":     {"./driver/op", cdproto + "/"},
 	"driver/drivertest": {"./driver/direct", "./driver/op", "./fixtures", cdproto + "/", "gotest.tools/v3/"},
-	"driver/pagecases":  {"./driver/drivertest", "./driver/op", "./fixtures", cdproto + "/", "gotest.tools/v3/"},
+	"driver/pagecases":  {"./cdpmodel", "./driver/drivertest", "./driver/op", "./fixtures", cdproto + "/", "gotest.tools/v3/"},
 	"bridge/wire":       {},
 	"bridge/client":     {"./bridge", "./bridge/wire", "./driver/op", "github.com/coder/websocket"},
 	"bridge": {
