@@ -49,7 +49,7 @@ func (t *Tab) beginObservation(s *scene) {
 func (s *shot) build(chosen []*action) {
 	s.t.beginObservation(s.sv.scene)
 	gone := func(a *action) bool { d := s.found[a.spot]; return d != nil && d.gone }
-	chosen = slices.DeleteFunc(chosen, gone)
+	chosen = slices.DeleteFunc(slices.Clone(chosen), gone)
 	s.pick = slices.DeleteFunc(slices.Clone(s.pick), gone)
 	s.all = slices.DeleteFunc(slices.Clone(s.all), gone)
 	for _, a := range chosen {

@@ -238,7 +238,11 @@ func (t *Tab) enableSession(ctx context.Context, s cdp.Session, id string) error
 	}
 	t.mu.Lock()
 	t.addTreeLocked(tree.FrameTree, id)
+	leased := t.leased && id != ""
 	t.mu.Unlock()
+	if leased {
+		t.focusFrame(ctx, s, true)
+	}
 	return nil
 }
 
