@@ -192,7 +192,7 @@ func (a agent) server(app string, state any) {
 	a.s.T.Helper()
 	response, err := http.Get(a.s.Site.URL("apps/" + app + "/state.json"))
 	assert.NilError(a.s.T, err)
-	defer response.Body.Close() //nolint:errcheck // Nothing is written.
+	defer response.Body.Close()
 	assert.Equal(a.s.T, response.StatusCode, http.StatusOK)
 	assert.NilError(a.s.T, json.NewDecoder(response.Body).Decode(state))
 }

@@ -10,7 +10,7 @@ import "pi-chrome/driver/drivertest"
 func All() []drivertest.Case {
 	var all []drivertest.Case
 	for _, cases := range [][]drivertest.Case{navigateCases, waitCases, dialogCases, regressCases, evaluateCases, screenshotCases,
-		clickCases, fillCases, pressCases, refCases, consoleCases, networkCases, appCases} {
+		clickCases, fillCases, pressCases, refCases, consoleCases, networkCases, appCases, appFaultCases} {
 		all = append(all, cases...)
 	}
 	return all
