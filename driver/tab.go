@@ -38,7 +38,8 @@ type Tab struct {
 
 	mu        sync.Mutex
 	tasks     []func(context.Context) // for the loop; at most maxTasks
-	idle      chan struct{}           // closed when no task is left; nil when idle
+	running   int                     // tasks under way
+	idle      chan struct{}           // closed when no task is left or under way; nil when idle
 	attached  int                     // the attachment that setup was done for
 	detached  string                  // reason of the last detach since that setup
 	main      cdp.FrameID
@@ -57,6 +58,9 @@ type Tab struct {
 	input    inputState   // where the pointer is; see input.go
 	capture  capture      // console and network; see capture.go
 }
+
+// maxRunning is how many tasks run at once.
+const maxRunning = 8
 
 // maxTasks bounds what events may ask of the loop; a page that makes more
 // frames at once is read without the rest, and the snapshot says so.
@@ -96,9 +100,13 @@ func (t *Tab) close() {
 	<-t.done
 }
 
-// loop does what events made necessary, one task at a time.
+// loop does what events made necessary, several tasks at a time: a frame that
+// does not answer must not hold up the others. It ends when its tasks have.
 func (t *Tab) loop() {
 	defer close(t.done)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	lanes := make(chan struct{}, maxRunning)
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -108,23 +116,38 @@ func (t *Tab) loop() {
 		for {
 			t.mu.Lock()
 			if len(t.tasks) == 0 {
-				if t.idle != nil {
-					close(t.idle)
-					t.idle = nil
-				}
+				t.quietLocked()
 				t.mu.Unlock()
 				break
 			}
 			task := t.tasks[0]
 			t.tasks = t.tasks[1:]
+			t.running++
 			t.mu.Unlock()
-			ctx, cancel := context.WithTimeout(t.ctx, setupBound)
-			task(ctx)
-			cancel()
-			if t.ctx.Err() != nil {
+			select {
+			case lanes <- struct{}{}:
+			case <-t.ctx.Done():
 				return
 			}
+			tasks.Go(func() {
+				ctx, cancel := context.WithTimeout(t.ctx, setupBound)
+				task(ctx)
+				cancel()
+				<-lanes
+				t.mu.Lock()
+				t.running--
+				t.quietLocked()
+				t.mu.Unlock()
+			})
 		}
+	}
+}
+
+// quietLocked tells those who wait that nothing is left to do.
+func (t *Tab) quietLocked() {
+	if t.idle != nil && len(t.tasks) == 0 && t.running == 0 {
+		close(t.idle)
+		t.idle = nil
 	}
 }
 
