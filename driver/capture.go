@@ -180,6 +180,7 @@ func (t *Tab) captureSession(ctx context.Context, s *captureSession) error {
 	t.mu.Lock()
 	console := t.capture.wantConsole && !s.console
 	net := t.capture.wantNetwork && !s.network
+	hold := t.capture.wantNetwork
 	if console && !s.replaying {
 		s.replaying, s.replayMark = true, t.capture.console.next
 	}
@@ -187,7 +188,7 @@ func (t *Tab) captureSession(ctx context.Context, s *captureSession) error {
 	if !console && !net {
 		return nil
 	}
-	var conErr, netErr error
+	var conErr, netErr, childErr error
 	err := together(
 		func() error {
 			if console {
@@ -197,9 +198,18 @@ func (t *Tab) captureSession(ctx context.Context, s *captureSession) error {
 		},
 		func() error {
 			if net {
-				netErr = enableNetwork(ctx, s.session, true)
+				netErr = enableNetwork(ctx, s.session)
 			}
 			return netErr
+		},
+		func() error {
+			// The tab and its frames announce their frames and workers
+			// already, a worker does so only when asked.
+			if !net && !s.worker() {
+				return nil
+			}
+			childErr = autoAttach(ctx, s.session, hold)
+			return childErr
 		},
 	)
 	t.mu.Lock()
@@ -208,7 +218,7 @@ func (t *Tab) captureSession(ctx context.Context, s *captureSession) error {
 		s.console, s.replaying = conErr == nil, false
 	}
 	if net {
-		s.network = netErr == nil
+		s.network = netErr == nil && childErr == nil
 	}
 	s.failure = ""
 	if err != nil {
@@ -225,24 +235,22 @@ func enableConsole(ctx context.Context, s cdp.Session) error {
 	)
 }
 
-// enableNetwork turns the events of the network on. New frames and workers
-// then wait until capture is on in them too, so that their first requests are
-// not missed.
-func enableNetwork(ctx context.Context, s cdp.Session, hold bool) error {
-	total, one, post, flat := int64(chromeTotalBuffer), int64(chromeResourceBuffer), int64(chromePostData), true
-	return together(
-		func() error {
-			_, err := call(ctx, s, network.Enable, network.EnableParams{MaxTotalBufferSize: &total, MaxResourceBufferSize: &one, MaxPostDataSize: &post})
-			return err
-		},
-		func() error {
-			_, err := call(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, Flatten: &flat, WaitForDebuggerOnStart: hold})
-			if missing(err) {
-				return nil // a worker of a kind that makes no workers
-			}
-			return err
-		},
-	)
+func enableNetwork(ctx context.Context, s cdp.Session) error {
+	total, one, post := int64(chromeTotalBuffer), int64(chromeResourceBuffer), int64(chromePostData)
+	_, err := call(ctx, s, network.Enable, network.EnableParams{MaxTotalBufferSize: &total, MaxResourceBufferSize: &one, MaxPostDataSize: &post})
+	return err
+}
+
+// autoAttach has the session announce its frames and workers. With hold, new
+// ones wait until they are captured, so that their first requests are not
+// missed.
+func autoAttach(ctx context.Context, s cdp.Session, hold bool) error {
+	flat := true
+	_, err := call(ctx, s, target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, Flatten: &flat, WaitForDebuggerOnStart: hold})
+	if missing(err) {
+		return nil // a worker of a kind that makes no workers
+	}
+	return err
 }
 
 // missing reports whether the session does not know the command.
@@ -342,14 +350,7 @@ func (t *Tab) stopSession(ctx context.Context, s *captureSession, console bool) 
 	} else {
 		err = together(
 			func() error { _, err := call(ctx, s.session, network.Disable, cdp.Empty{}); return err },
-			func() error {
-				flat := true
-				_, err := call(ctx, s.session, target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, Flatten: &flat})
-				if missing(err) {
-					return nil
-				}
-				return err
-			},
+			func() error { return autoAttach(ctx, s.session, false) },
 		)
 	}
 	t.mu.Lock()
@@ -421,15 +422,18 @@ func (t *Tab) captureLocked(ev op.Event) bool {
 	return t.consoleEventLocked(s, ev) || t.networkEventLocked(s, ev)
 }
 
-// enqueueJobLocked has the capture's worker read something. A job that cannot
-// be taken is skipped at once.
+// enqueueJobLocked has the capture's worker read something. Where too much
+// waits, the oldest is skipped: what came last is looked at first.
 func (t *Tab) enqueueJobLocked(j captureJob) {
 	c := &t.capture
-	if c.closed || len(c.jobs) >= maxCaptureJobs {
-		if j.skipped != nil {
-			j.skipped("too much came at once")
-		}
+	if c.closed {
 		return
+	}
+	if len(c.jobs) >= maxCaptureJobs {
+		if old := c.jobs[0]; old.skipped != nil {
+			old.skipped("too much came at once")
+		}
+		c.jobs = c.jobs[1:]
 	}
 	c.jobs = append(c.jobs, j)
 	if c.idle == nil {
@@ -516,6 +520,9 @@ func (t *Tab) captureSettled(ctx context.Context, bound time.Duration) {
 // and off, with the reason.
 func (t *Tab) notCapturedLocked() []string {
 	var out []string
+	if !t.capture.wantConsole && !t.capture.wantNetwork {
+		return nil
+	}
 	for _, s := range t.capture.sessions {
 		if s.failure != "" && len(out) < 10 {
 			where := s.kind
@@ -541,6 +548,7 @@ func (t *Tab) placeLocked(s *captureSession, frame cdp.FrameID) string {
 		if f := t.frames[cdp.FrameID(s.target)]; f != nil {
 			return f.url
 		}
+		return ""
 	}
 	if f := t.frames[t.main]; f != nil {
 		return f.url

@@ -366,16 +366,28 @@ func (t *Tab) socketEventLocked(s *captureSession, ev op.Event) {
 }
 
 func (t *Tab) openedLocked(s *captureSession, key network.RequestID, url, kind string, from *network.Initiator) {
+	n := &t.capture.network
+	if last := n.lastLocked(key); last != nil {
+		if !last.finished {
+			return // told already
+		}
+		delete(n.byKey, key)
+	}
 	r := t.entryLocked(s, key, "GET", url, kind)
 	r.wall = float64(time.Now().UnixMilli()) / 1000
 	r.req.StartedAt = epochMs(r.wall)
 	r.req.Initiator = initiator(from)
 	if s.worker() {
-		r.req.WorkerURL = place(s.url)
+		r.req.WorkerURL = shownURL(s.url)
 	} else if s.id != "" {
-		r.req.FrameURL = place(t.placeLocked(s, ""))
+		r.req.FrameURL = shownURL(t.placeLocked(s, ""))
+		if r.req.FrameURL == "" && from != nil {
+			if at := locate(from.Stack); at != nil {
+				r.req.FrameURL = at.URL // it has not told its address yet
+			}
+		}
 	}
-	t.capture.network.addLocked(r)
+	n.addLocked(r)
 }
 
 func (n *networkLog) closedLocked(key network.RequestID, at float64) {

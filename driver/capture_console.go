@@ -70,6 +70,7 @@ type consoleEntry struct {
 	number  int
 	time    float64 // as Chrome told it, for telling a repeated message
 	session string
+	frame   cdp.FrameID
 	thrown  int64 // the exception's id
 	request network.RequestID
 	hash    uint64
@@ -174,7 +175,7 @@ func (t *Tab) exceptionLocked(s *captureSession, e *runtime.EventExceptionThrown
 	m.thrown = d.ExceptionID
 	m.msg.Location = locate(d.StackTrace)
 	if m.msg.Location == nil && d.URL != "" {
-		m.msg.Location = &SourceLocation{URL: place(d.URL), Line: d.LineNumber + 1, Column: d.ColumnNumber + 1}
+		m.msg.Location = &SourceLocation{URL: shownURL(d.URL), Line: d.LineNumber + 1, Column: d.ColumnNumber + 1}
 	}
 	m.msg.Stack = stackLines(d.StackTrace)
 	var args []*runtime.RemoteObject
@@ -205,13 +206,13 @@ func (t *Tab) browserMessageLocked(s *captureSession, e *log.Entry) {
 	m.msg.Source = string(e.Source)
 	m.msg.Location = locate(e.StackTrace)
 	if m.msg.Location == nil && e.URL != "" {
-		m.msg.Location = &SourceLocation{URL: place(e.URL)}
+		m.msg.Location = &SourceLocation{URL: shownURL(e.URL)}
 		if e.Source != log.EntrySourceNetwork {
 			m.msg.Location.Line = e.LineNumber + 1
 		}
 	}
 	m.request = e.NetworkRequestID
-	m.msg.Args = []json.RawMessage{boundedText(e.Text)}
+	m.msg.Args = []json.RawMessage{boundedText(redactText(e.Text))}
 	t.addMessageLocked(s, m, e.Args)
 }
 
@@ -221,8 +222,8 @@ func (t *Tab) messageLocked(s *captureSession, level string, at float64, context
 		at = 0
 	}
 	frame := s.contexts[context]
-	m := &consoleEntry{time: at, session: s.id}
-	m.msg = ConsoleMessage{Level: level, Timestamp: int64(at), URL: place(t.placeLocked(s, frame)), World: s.worlds[context]}
+	m := &consoleEntry{time: at, session: s.id, frame: frame}
+	m.msg = ConsoleMessage{Level: level, Timestamp: int64(at), URL: shownURL(t.placeLocked(s, frame)), World: s.worlds[context]}
 	switch {
 	case s.kind != "page":
 		m.msg.From = s.kind
@@ -337,7 +338,7 @@ func locate(st *runtime.StackTrace) *SourceLocation {
 	}
 	for _, f := range st.CallFrames {
 		if f.URL != "" {
-			return &SourceLocation{URL: place(f.URL), Line: f.LineNumber + 1, Column: f.ColumnNumber + 1}
+			return &SourceLocation{URL: shownURL(f.URL), Line: f.LineNumber + 1, Column: f.ColumnNumber + 1}
 		}
 	}
 	return nil
@@ -356,10 +357,10 @@ func stackLines(st *runtime.StackTrace) []string {
 		if name == "" {
 			name = "(anonymous)"
 		}
-		out = append(out, fmt.Sprintf("%s %s:%d:%d", cut(name, 100), place(f.URL), f.LineNumber+1, f.ColumnNumber+1))
+		out = append(out, fmt.Sprintf("%s %s:%d:%d", cut(name, 100), shownURL(f.URL), f.LineNumber+1, f.ColumnNumber+1))
 	}
 	return out
 }
 
-// place is an address as it is shown: bounded, without secrets.
-func place(url string) string { return redactURL(cut(url, maxPlaceLength)) }
+// shownURL is an address as it is shown: bounded, without secrets.
+func shownURL(url string) string { return redactURL(cut(url, maxPlaceLength)) }

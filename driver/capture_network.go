@@ -290,15 +290,15 @@ func (t *Tab) requestLocked(s *captureSession, e *network.EventRequestWillBeSent
 	r.req.Navigation = e.LoaderID != "" && string(e.LoaderID) == string(e.RequestID)
 	switch {
 	case s.worker():
-		r.req.WorkerURL = place(s.url)
+		r.req.WorkerURL = shownURL(s.url)
 	case e.FrameID != "" && e.FrameID != t.main:
-		r.req.FrameURL = place(e.DocumentURL)
+		r.req.FrameURL = shownURL(e.DocumentURL)
 	case r.req.Navigation:
 		r.nav = e.LoaderID
-		r.req.PageURL = place(e.Request.URL)
+		r.req.PageURL = shownURL(e.Request.URL)
 	case e.LoaderID != "" && e.FrameID == t.main:
 		r.doc = e.LoaderID
-		r.req.PageURL = place(e.DocumentURL)
+		r.req.PageURL = shownURL(e.DocumentURL)
 	}
 	if last != nil {
 		last.redirect = true
@@ -328,7 +328,7 @@ func (t *Tab) entryLocked(s *captureSession, key network.RequestID, method, url,
 	r.req.URL = redactURL(cut(url, maxURLLength))
 	if f := t.frames[t.main]; f != nil {
 		r.doc = f.loader
-		r.req.PageURL = place(f.url)
+		r.req.PageURL = shownURL(f.url)
 	}
 	return r
 }
@@ -527,7 +527,7 @@ func initiator(i *network.Initiator) string {
 		return fmt.Sprintf("%s %s:%d:%d", out, at.URL, at.Line, at.Column)
 	}
 	if i.URL != "" {
-		out += " " + place(i.URL)
+		out += " " + shownURL(i.URL)
 		if i.LineNumber > 0 {
 			out += fmt.Sprintf(":%d", int64(i.LineNumber)+1)
 		}

@@ -93,6 +93,11 @@ func redactURL(u string) string {
 	return head + redactPairs(tail)
 }
 
+var urlInText = regexp.MustCompile(`\b(?:https?|wss?)://[^\s'"<>]+`)
+
+// redactText takes the secrets out of the addresses in a text.
+func redactText(s string) string { return urlInText.ReplaceAllStringFunc(s, redactURL) }
+
 // redactPairs replaces the secret values of name=value pairs.
 func redactPairs(s string) string {
 	var b strings.Builder

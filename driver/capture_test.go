@@ -189,7 +189,7 @@ func TestRawHeadersGoToTheirHop(t *testing.T) {
 	for _, r := range tab.capture.network.list {
 		seen = append(seen, fmt.Sprint(r.req.Status, r.sent, r.req.ResponseHeaders))
 	}
-	assert.DeepEqual(t, seen, []string{"302[[X-Hop one]][[X-Got one]]", "302[][]", "200[[X-Hop three]][[X-Got three]]"})
+	assert.DeepEqual(t, seen, []string{"302 [[X-Hop one]] [[X-Got one]]", "302 [] []", "200 [[X-Hop three]] [[X-Got three]]"})
 }
 
 // Whatever order events come in, the account of the ring stays right.
@@ -394,9 +394,10 @@ func FuzzRemoteValue(f *testing.F) {
 }
 
 // failing is a scenario on a page whose console and network have something to
-// tell.
+// tell, at a site without a service worker: the tab has one session.
 func failing(t *testing.T) *drivertest.Scenario {
-	s := start(t, "console/levels.html")
+	s := start(t, "")
+	drivertest.Goto(t, s.Conn, s.Site.Third+"/console/levels.html")
 	s.Call("page.snapshot", `{}`)
 	recorded(s).Reset()
 	return s
@@ -507,4 +508,24 @@ func TestConsoleValueKeepsItsBounds(t *testing.T) {
 		}
 		assert.Assert(t, found, want)
 	}
+}
+
+// A tab that is given back is not captured any more.
+func TestReleaseEndsTheCapture(t *testing.T) {
+	d := New(nil)
+	t.Cleanup(d.Close)
+	s := drivertest.Start(t, drivertest.Lane{Name: "direct",
+		Open: func(t testing.TB) drivertest.Conn { return drivertest.Record(t, drivertest.Page(t)) },
+		Run: func(ctx context.Context, c drivertest.Conn, operation string, input json.RawMessage) (op.Result, error) {
+			return d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: "test"}, Conn: c}, input)
+		}}, "unnamed--case")
+	drivertest.Goto(t, s.Conn, s.Site.Third+"/navigate/plain.html")
+	// Chrome describes an error for a debugger with its stack, which it makes then.
+	const probe = `(() => { let seen = 0; Error.prepareStackTrace = () => { seen++; return ""; }; console.debug(new Error("probe")); delete Error.prepareStackTrace; return seen; })()`
+	s.Call("page.console", `{}`)
+	s.Call("page.network-list", `{}`)
+	assert.Assert(t, s.Eval(probe) != "0", "the probe does not notice a debugger that is there")
+	assert.NilError(t, d.Release(t.Context(), s.Conn.Key()))
+	assert.Equal(t, s.Eval(probe), "0")
+	assert.Equal(t, recorded(s).Count("Network.disable"), 1)
 }

@@ -58,11 +58,3 @@ func indented(v any) string {
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
-
-// notNil is the list for JSON: never null.
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}

@@ -272,11 +272,12 @@ func (t *Tab) lookCloserLocked(s *captureSession, m *consoleEntry, arg int, o *r
 		return
 	}
 	t.enqueueJobLocked(captureJob{session: s.id, run: func(ctx context.Context, session cdp.Session) error {
-		var value json.RawMessage
-		if err := t.runOn(ctx, session, o.ObjectID, "console_value", &value, arg+1); err != nil {
+		var packed any
+		if err := t.runOn(ctx, session, o.ObjectID, "console_value", &packed, arg+1); err != nil {
 			return err
 		}
-		if _, err := cdpmodel.CheckProjection(value); err != nil || len(value) > 2*maxConsoleValue {
+		value, ok := unpackLogged(packed, 0)
+		if _, err := cdpmodel.CheckProjection(value); !ok || err != nil || len(value) > 2*maxConsoleValue {
 			return nil // the page's own scripts garbled it: the preview stays
 		}
 		t.mu.Lock()
@@ -291,6 +292,38 @@ func (t *Tab) lookCloserLocked(s *captureSession, m *consoleEntry, arg int, o *r
 		}
 		return nil
 	}})
+}
+
+// unpackLogged is the JSON of what js/console_value.js returns.
+func unpackLogged(v any, depth int) (json.RawMessage, bool) {
+	list, ok := v.([]any)
+	if !ok {
+		_, odd := v.(map[string]any)
+		return compact(v), !odd
+	}
+	if len(list) == 0 || depth > 4*cdpmodel.MaxDepth {
+		return nil, false
+	}
+	var props []part
+	items := []json.RawMessage{}
+	for i := 1; i < len(list); i++ {
+		key := ""
+		if list[0] == "o" {
+			if key, ok = list[i].(string); !ok || i+1 == len(list) {
+				return nil, false
+			}
+			i++
+		}
+		item, ok := unpackLogged(list[i], depth+1)
+		if !ok {
+			return nil, false
+		}
+		props, items = append(props, part{key, item}), append(items, item)
+	}
+	if list[0] == "o" {
+		return object(props), true
+	}
+	return compact(items), list[0] == "a"
 }
 
 // releaseConsole lets go of the values that Chrome keeps for us: it would keep

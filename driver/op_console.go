@@ -126,6 +126,15 @@ func (t *Tab) consoleNow(in ConsoleIn, before int) ConsoleOut {
 	out := ConsoleOut{Messages: []ConsoleMessage{}}
 	want := strings.ToLower(in.TextContains)
 	for _, e := range c.console.list {
+		if e.msg.URL == "" {
+			// The frame logged before it told its address.
+			if f := t.frames[e.frame]; f != nil {
+				e.msg.URL = shownURL(f.url)
+			}
+			if e.msg.URL == "" && e.msg.Location != nil {
+				e.msg.URL = e.msg.Location.URL
+			}
+		}
 		if before > 0 && e.number >= before || levelRank[e.msg.Level] < levelRank[in.Level] || !e.contains(want) {
 			continue
 		}

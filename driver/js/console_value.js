@@ -1,7 +1,10 @@
 /**
- * The parts of an object that was logged, as JSON with the markers of
- * chrome_evaluate. It runs in the world of the object and runs no getter: a
- * getter is named. What does not fit into about 1,500 characters is counted.
+ * The parts of an object that was logged, with the markers of chrome_evaluate.
+ * It runs in the world of the object and runs no getter: a getter is named.
+ * What does not fit into about 1,500 characters is counted.
+ *
+ * An object is returned as ["o", key, value, …] and an array as ["a", item, …]:
+ * the order of properties does not survive every way to the driver.
  *
  * @this {object}
  * @param {number} first - the number of this object in its message
@@ -147,5 +150,17 @@ function (first) {
     path.pop();
     return out;
   };
-  return project(this, 0);
+  const pack = (value) => {
+    if (value === null || typeof value !== 'object') return value;
+    const out = [];
+    if (Array.isArray(value)) {
+      out.push('a');
+      for (let i = 0; i < value.length; i++) out.push(pack(value[i]));
+    } else {
+      out.push('o');
+      for (const key in value) out.push(key, pack(value[key]));
+    }
+    return out;
+  };
+  return pack(project(this, 0));
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -81,12 +82,12 @@ func until(s *drivertest.Scenario, expression string) {
 // heard waits until the console has told what is wanted.
 func heard(s *drivertest.Scenario, enough func(o consoleOut) bool) consoleOut {
 	s.T.Helper()
-	for range 100 {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		out := readConsole(s, `{}`)
 		if enough(out) {
 			return out
 		}
-		s.Eval("new Promise((r) => setTimeout(r, 50))")
+		time.Sleep(20 * time.Millisecond)
 	}
 	s.T.Fatalf("it never came: %s", s.Call("page.console", `{}`).Text)
 	return consoleOut{}
@@ -183,7 +184,7 @@ var consoleCases = []drivertest.Case{
 	}},
 	{Name: "console--errors", Page: "console/errors.html", Do: func(s *drivertest.Scenario) {
 		readConsole(s, `{}`)
-		s.Eval("document.getElementById('throw').click()")
+		s.Eval("setTimeout(() => document.getElementById('throw').click())")
 		out := heard(s, func(o consoleOut) bool { return strings.Contains(toText(o), "out of range") })
 		levels := map[string]int{}
 		for _, m := range out.Messages {
@@ -245,6 +246,7 @@ var consoleCases = []drivertest.Case{
 		until(s, "document.title === 'Browser: refused'")
 		out := heard(s, func(o consoleOut) bool { return strings.Contains(toText(o), "status of 404") })
 		assert.Assert(s.T, strings.Contains(toText(out), "Content Security Policy"), toText(out))
+		assert.Assert(s.T, strings.Contains(toText(out), "secret=[redacted]") && !strings.Contains(toText(out), "sc-of-ada"), toText(out))
 		i := slices.IndexFunc(out.Messages, func(m consoleMessage) bool {
 			return m.Source == "network" && strings.Contains(m.Location.URL, "code=404")
 		})
@@ -264,10 +266,15 @@ var consoleCases = []drivertest.Case{
 		readConsole(s, `{}`).said(s, "attached again")
 	}},
 	{Name: "console--is-not-on-before-it-is-asked", Page: "console/levels.html", Do: func(s *drivertest.Scenario) {
-		// Chrome describes a value for a debugger by reading its stack.
-		const probe = `(() => { let seen = 0; const e = new Error("probe"); Object.defineProperty(e, "stack", { get() { seen++; return ""; } }); console.debug(e); return seen; })()`
+		// Chrome describes an error for a debugger with its stack, which it makes then.
+		const probe = `(() => { let seen = 0; Error.prepareStackTrace = () => { seen++; return ""; }; console.debug(new Error("probe")); delete Error.prepareStackTrace; return seen; })()`
 		s.Call("page.snapshot", `{}`)
+		s.Call("page.network-list", `{}`)
 		assert.Equal(s.T, s.Eval(probe), "0", "a page can notice the debugger although nobody asked for the console")
+		s.Call("page.console", `{}`)
+		assert.Assert(s.T, s.Eval(probe) != "0", "the probe notices nothing")
+		s.Call("page.console", `{"enable":false}`)
+		assert.Equal(s.T, s.Eval(probe), "0", "the capture is off, and a page can notice it still")
 	}},
 }
 

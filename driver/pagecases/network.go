@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -108,11 +109,11 @@ func (o networkOut) find(s *drivertest.Scenario, prefix string) networkRequest {
 // open.
 func settledRequests(s *drivertest.Scenario, input string, enough func(o networkOut) bool) networkOut {
 	s.T.Helper()
-	for range 100 {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		if out := listRequests(s, input); enough(out) {
 			return out
 		}
-		s.Eval("new Promise((r) => setTimeout(r, 50))")
+		time.Sleep(20 * time.Millisecond)
 	}
 	s.T.Fatalf("it never came so far: %s", s.Call("page.network-list", input).Text)
 	return networkOut{}
@@ -261,9 +262,9 @@ var networkCases = []drivertest.Case{
 		none := getRequest(s, out.find(s, "http://site/_/204").ID, 0)
 		assert.Assert(s.T, none.ResponseBody == nil && none.ResponseBodyError != "", "%+v", none)
 	}},
-	{Name: "network--unread-and-pending", Page: "network/bodies.html", Do: func(s *drivertest.Scenario) {
+	{Name: "network--unread-and-pending", Page: "navigate/plain.html", Do: func(s *drivertest.Scenario) {
 		listRequests(s, `{}`)
-		s.Eval("void fetch('/_/slow?ms=20000'); void fetch('/_/plain?n=500').then((r) => { window.unread = r; document.title = 'unread'; })")
+		s.Eval("void (fetch('/_/slow?ms=20000'), fetch('/_/plain?n=500').then((r) => { window.unread = r; document.title = 'unread'; }))")
 		until(s, "document.title === 'unread'")
 		out := settledRequests(s, `{"type":"fetch"}`, func(o networkOut) bool {
 			return slices.ContainsFunc(o.Requests, func(r networkRequest) bool { return strings.Contains(r.URL, "n=500") && string(r.Status) == "200" })
@@ -274,7 +275,7 @@ var networkCases = []drivertest.Case{
 		unread := getRequest(s, out.find(s, "http://site/_/plain?n=500").ID, 0)
 		assert.Assert(s.T, unread.ResponseBody == nil && strings.Contains(unread.ResponseBodyError, "has not read it"), unread.ResponseBodyError)
 	}},
-	{Name: "network--unknown-id-changes-nothing", Page: "network/bodies.html", Do: func(s *drivertest.Scenario) {
+	{Name: "network--unknown-id-changes-nothing", Do: func(s *drivertest.Scenario) {
 		e := s.Fail("page.network-get", `{"requestId":"req-1"}`, op.Rejected, op.RequestNotFound)
 		assert.Assert(s.T, strings.Contains(e.Message, "not captured yet"), e.Message)
 		listRequests(s, `{}`)
