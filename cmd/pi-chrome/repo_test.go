@@ -55,7 +55,7 @@ var imports = map[string][]string{
 	"bridge/client":     {"./bridge", "./bridge/wire", "./driver/op", "github.com/coder/websocket"},
 	"bridge": {
 		"./bridge/wire", "./driver/op", "./cdpmodel",
-		cdproto + "/cdp", cdproto + "/cdp/jsonv2", cdproto + "/target", "github.com/coder/websocket", "go.etcd.io/bbolt",
+		cdproto + "/cdp", cdproto + "/cdp/jsonv2", cdproto + "/target", "github.com/coder/websocket", "go.etcd.io/bbolt", "go.etcd.io/bbolt/errors",
 	},
 	"extension": {},
 	"fixtures":  {},
