@@ -457,7 +457,7 @@ func (s *Server) outcomeOf(id string) (CommandOutcome, *op.Error) {
 		return out, op.NotAvailable(op.StateUnreadable, "the journal cannot be read: %s", err)
 	}
 	if !found {
-		return out, nil
+		return s.outcomeOfStep(out)
 	}
 	out.State, out.Operation, out.Session, out.StartedAt = "done", e.Operation, e.Session, e.StartedAt
 	raw, err := json.Marshal(e.answer())

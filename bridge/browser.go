@@ -188,8 +188,17 @@ func (c *Connector) CreateTab(ctx context.Context, o CreateTab) (op.Tab, error) 
 	return raw.tab(), err
 }
 
-// RemoveTabs closes tabs.
+// RemoveTabs closes tabs. A page that asks whether to leave it is left: nobody
+// else would answer, and the tab would stay.
 func (c *Connector) RemoveTabs(ctx context.Context, tabIDs ...int) error {
+	for _, id := range tabIDs {
+		c.mu.Lock()
+		t := c.tabs[id]
+		c.mu.Unlock()
+		if t != nil && t.Attached() {
+			defer t.answerDialogs(ctx)()
+		}
+	}
 	_, err := c.Chrome(ctx, "tabs.remove", tabIDs)
 	if len(tabIDs) == 1 {
 		_, err = onTab(struct{}{}, err, tabIDs[0])

@@ -62,6 +62,7 @@ type Connector struct {
 	tabs     map[int]*Tab
 	former   map[int]*Tab // by an id that onReplaced took away, until its onDetach
 	canceled bool         // the user pressed Cancel on the banner
+	debugged time.Time    // when a debugger session ended last
 }
 
 // connection is one socket of a connector.
@@ -166,6 +167,33 @@ func (c *Connector) Live() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.liveLocked()
+}
+
+// quickAfter is how long after the end of a debugger session the worker is sure
+// to be woken up within seconds (extension/pulse.js).
+const quickAfter = 45 * time.Second
+
+// lostAt is when the latest connection ended of a worker that may sleep for
+// half a minute; zero for one that is woken up sooner or was never there.
+func (c *Connector) lostAt() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil || c.generation == 0 || c.since.Sub(c.debugged) < quickAfter {
+		return time.Time{}
+	}
+	for _, t := range c.tabs {
+		if t.Attached() {
+			return time.Time{}
+		}
+	}
+	return c.since
+}
+
+// released notes the end of a debugger session.
+func (c *Connector) released() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.debugged = time.Now()
 }
 
 func (c *Connector) liveLocked() bool { return c.conn != nil && c.resetting == 0 }

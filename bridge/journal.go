@@ -48,6 +48,7 @@ type journalEntry struct {
 	Value       json.RawMessage `json:"value,omitempty"`
 	Text        string          `json:"text,omitempty"`
 	Error       *wire.Failure   `json:"error,omitempty"`
+	Steps       []stepName      `json:"steps,omitempty"` // of a list of calls; each has an entry of its own once it began
 	// A result over 64 KB is not kept, only its digest and size.
 	ResultSHA256 string `json:"resultSha256,omitempty"`
 	ResultBytes  int    `json:"resultBytes,omitempty"`
@@ -158,7 +159,8 @@ func (s *store) entry(id string) (journalEntry, bool, error) {
 // final outcome: unknown.
 func interruptExecuting(tx *bolt.Tx) error {
 	var entries []journalEntry
-	if err := readAll(tx, bucketJournal, &entries); err != nil {
+	err := readAll(tx, bucketJournal, &entries)
+	if err != nil {
 		return err
 	}
 	for _, e := range entries {
@@ -170,6 +172,15 @@ func interruptExecuting(tx *bolt.Tx) error {
 			where = fmt.Sprintf(" on tab %d", e.TabID)
 		}
 		e.State = journalDone
+		if len(e.Steps) > 0 {
+			if e.Error, err = interruptedSteps(tx, e); err != nil {
+				return err
+			}
+			if err := putJSON(tx, bucketJournal, e.ID, e); err != nil {
+				return err
+			}
+			continue
+		}
 		e.Error = failureOf(op.Unknown(op.BridgeStopped,
 			"%s%s was executing when the owner ended: it may have had its effect. It was not sent again", e.Operation, where).
 			WithHint("Look at the page (chrome_snapshot) before you decide to repeat it."))

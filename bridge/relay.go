@@ -348,7 +348,7 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request, scope wire.Scope
 	}
 	if err != nil {
 		r.record(scope, nil, &refusal{wire.RefuseMalformed, "Refused with HTTP 403: " + err.Error() + "."})
-		http.Error(w, err.Error(), http.StatusForbidden)
+		refuse(w, http.StatusForbidden, err.Error())
 		return
 	}
 	if !r.enter() {
@@ -491,6 +491,11 @@ func (r *Relay) record(scope wire.Scope, hello *wire.Hello, no *refusal) {
 		return
 	}
 	r.mu.Lock()
+	// One that comes again and again does not push the others out.
+	r.refusals = slices.DeleteFunc(r.refusals, func(o RefusalRecord) bool {
+		o.At = rec.At
+		return o == rec
+	})
 	r.refusals = slices.Insert(r.refusals, 0, rec)
 	r.refusals = r.refusals[:min(len(r.refusals), maxRefusals)]
 	r.mu.Unlock()

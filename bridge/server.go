@@ -75,6 +75,7 @@ type Server struct {
 	commands  map[string]*command      // by id, until they are answered
 	clients   map[*client]struct{}
 	seen      map[tabRef]op.TabKey // tabs that the handler was given
+	asks      map[string]*asked    // the question that is shown, by connector id
 	connCount int                  // rises with each client
 
 	closeOnce sync.Once
@@ -159,6 +160,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		commands: map[string]*command{},
 		clients:  map[*client]struct{}{},
 		seen:     map[tabRef]op.TabKey{},
+		asks:     map[string]*asked{},
 		lastBusy: time.Now(),
 	}
 	if s.log == nil {
@@ -175,12 +177,25 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	}
 	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Epoch: s.info.BridgeEpoch, Logger: s.log,
 		Hooks: Hooks{
-			Reset:       func(ctx context.Context, c *Connector, reason ResetReason) { s.reconcile(ctx, c, reason) },
-			Live:        func(c *Connector) { s.touch() },
+			Reset: func(ctx context.Context, c *Connector, reason ResetReason) {
+				if reason == ResetFirst {
+					s.takeBack(ctx, c) // an owner before may have left its question
+				}
+				s.reconcile(ctx, c, reason)
+			},
+			Live: func(c *Connector) {
+				s.touch()
+				s.wg.Go(func() { s.askAgain(s.ctx, c) })
+			},
 			Offline:     func(c *Connector) { s.touch() },
 			TabRemoved:  func(c *Connector, tabID int) { s.tabRemoved(c.ID(), tabID) },
 			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
 			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },
+			Other: func(c *Connector, event string, args []json.RawMessage) {
+				if event == "popup.request" {
+					s.popupRequest(c.ID(), args)
+				}
+			},
 		}})
 	if err != nil {
 		return nil, err
@@ -354,8 +369,8 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.local(s.serveHealth))
 	mux.HandleFunc("GET /owner", s.local(s.serveOwner))
-	mux.HandleFunc("GET /connector", s.extension(s.relay.ServeConnector))
-	mux.HandleFunc("GET /pairing", s.extension(s.relay.ServePairing))
+	mux.HandleFunc("GET /connector", s.relay.ServeConnector)
+	mux.HandleFunc("GET /pairing", s.relay.ServePairing)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page that rebinds its name to 127.0.0.1 sends its own name here.
 		if r.Host != fmt.Sprintf("127.0.0.1:%d", s.info.Port) && r.Host != fmt.Sprintf("localhost:%d", s.info.Port) {
@@ -376,19 +391,6 @@ func (s *Server) local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header.Values("Origin")) > 0 || len(r.Header.Values("Sec-Fetch-Site")) > 0 {
 			refuse(w, http.StatusForbidden, "this route is for programs of this machine only")
-			return
-		}
-		next(w, r)
-	}
-}
-
-// extension takes the pinned extension, or a program without an origin that
-// can prove a connector's secret all the same.
-func (s *Server) extension(next http.HandlerFunc) http.HandlerFunc {
-	want := "chrome-extension://" + s.opts.ExtensionID
-	return func(w http.ResponseWriter, r *http.Request) {
-		if o := r.Header.Values("Origin"); len(o) > 1 || len(o) == 1 && o[0] != want {
-			refuse(w, http.StatusForbidden, "extension origin not allowed")
 			return
 		}
 		next(w, r)

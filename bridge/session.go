@@ -76,6 +76,7 @@ type session struct {
 	groups  map[string]int // tab group by connector id
 	queue   []*command
 	running bool // a goroutine works on the queue
+	listed  int  // lists of steps under way
 }
 
 // sessionLocked returns the session with the key, making it when it is new.
@@ -122,6 +123,15 @@ func (s *Server) enqueue(c *command) *op.Error {
 	if c.session.Title != "" {
 		ses.title = c.session.Title
 	}
+	if ses.listed > 0 && c.desc.PassesBy {
+		// The list that holds the queue may be waiting for it.
+		s.wg.Go(func() {
+			if err := s.enter(c); err != nil {
+				s.withdraw(c, err)
+			}
+		})
+		return nil
+	}
 	ses.queue = append(ses.queue, c)
 	if !ses.running {
 		ses.running = true
@@ -152,7 +162,7 @@ func (s *Server) runSession(ses *session) {
 		}
 		// What changes the session's set of tabs is over before the next
 		// command looks for its tab.
-		if c.effect != op.ReadOnly && c.desc.Tab != op.PageTab {
+		if c.effect != op.ReadOnly && c.desc.Tab != op.PageTab && !c.desc.PassesBy {
 			<-c.settled
 		}
 	}
@@ -199,6 +209,8 @@ type profileRef struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`
 	Live  bool   `json:"live"`
+
+	lost time.Time // when its connection ended; zero for one that never was
 }
 
 // profile is what sessions need of a [Connector].
@@ -214,6 +226,8 @@ type profile interface {
 	CreateTab(ctx context.Context, o CreateTab) (op.Tab, error)
 	RemoveTabs(ctx context.Context, tabIDs ...int) error
 	ActivateTab(ctx context.Context, tabID int) (op.Tab, error)
+	ShowAsk(ctx context.Context, id, text string) error
+	HideAsk(ctx context.Context) error
 	GroupTabs(ctx context.Context, groupID, windowID int, tabIDs ...int) (int, error)
 	UngroupTabs(ctx context.Context, tabIDs ...int) error
 	UpdateGroup(ctx context.Context, groupID int, u GroupUpdate) (op.Group, error)
@@ -235,7 +249,7 @@ func (r relayProfiles) bound(ctx context.Context) ([]profileRef, error) {
 	for _, b := range bindings {
 		ref := profileRef{ID: b.ConnectorID, Label: b.Label}
 		if c, ok := r.relay.Connector(b.ConnectorID); ok {
-			ref.Label, ref.Live = c.Label(), c.Live()
+			ref.Label, ref.Live, ref.lost = c.Label(), c.Live(), c.lostAt()
 		}
 		refs = append(refs, ref)
 	}
@@ -269,8 +283,8 @@ func (r relayProfiles) wait(ctx context.Context, id string) (profile, error) {
 func (r relayProfiles) changed() <-chan struct{} { return r.relay.Changed() }
 
 // How long a command waits for its profile. A worker that nothing keeps alive
-// wakes up every 30 s, so that a young owner must be patient; later a profile
-// that is not there is not there.
+// wakes up every 30 s, so that a young owner must be patient, and so must who
+// has just lost it; later a profile that is not there is not there.
 const (
 	awaitReady     = 8 * time.Second
 	awaitWorker    = 35 * time.Second
@@ -279,9 +293,7 @@ const (
 
 // chooseProfile returns the one live profile that the command is for.
 func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Error) {
-	patience := max(awaitReady, awaitWorker-time.Since(s.info.StartedAt))
-	wctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	began := time.Now()
 	for {
 		changed := s.profiles.changed()
 		refs, err := s.profiles.bound(ctx)
@@ -310,7 +322,17 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 		if !ref.Live {
 			s.progress(c, 0, 0, "waiting for the browser "+ref.Label)
 		}
+		from := s.info.StartedAt
+		if ref.lost.After(from) {
+			from = ref.lost
+		}
+		until := began.Add(awaitReady)
+		if back := from.Add(awaitWorker); back.After(until) {
+			until = back
+		}
+		wctx, cancel := context.WithDeadline(ctx, until)
 		p, err := s.profiles.wait(wctx, ref.ID)
+		cancel()
 		if err == nil {
 			return p, nil
 		}

@@ -117,6 +117,7 @@ type fakeBrowser struct {
 
 	mu      sync.Mutex
 	live    bool
+	lost    time.Time // told by bound
 	epoch   string
 	nextID  int
 	tabs    []op.Tab
@@ -130,11 +131,15 @@ type fakeBrowser struct {
 	left    []int // tabs that left the bootstrap page
 	attach  func(tabID int) error
 	grouped map[int]int
+	asked   string // the question that the popup shows: its id and text
+
+	activated []int
+	colors    map[int]string // of groups
 }
 
 func newFakeBrowser(id, label string) *fakeBrowser {
 	return &fakeBrowser{id: id, label: label, live: true, epoch: "epoch-1", nextID: 10, targets: map[int]string{}, handles: map[int]*Tab{},
-		windows: []Window{{ID: 1, Focused: true, Type: "normal"}}, grouped: map[int]int{}}
+		windows: []Window{{ID: 1, Focused: true, Type: "normal"}}, grouped: map[int]int{}, colors: map[int]string{}}
 }
 
 func (b *fakeBrowser) ID() string    { return b.id }
@@ -251,6 +256,10 @@ func (b *fakeBrowser) RemoveTabs(ctx context.Context, ids ...int) error {
 }
 
 func (b *fakeBrowser) ActivateTab(ctx context.Context, id int) (op.Tab, error) {
+	err := b.do(ctx, "tabs.update", func() error { b.activated = append(b.activated, id); return nil })
+	if err != nil {
+		return op.Tab{}, err
+	}
 	return b.TabInfo(ctx, id)
 }
 
@@ -261,15 +270,28 @@ func (b *fakeBrowser) GroupTabs(ctx context.Context, group, _ int, ids ...int) (
 		}
 		for _, id := range ids {
 			b.grouped[id] = group
+			b.tabs[b.indexLocked(id)].GroupID = group
 		}
 		return nil
 	})
 	return group, err
 }
 
-func (b *fakeBrowser) UngroupTabs(context.Context, ...int) error { return nil }
+func (b *fakeBrowser) UngroupTabs(ctx context.Context, ids ...int) error {
+	return b.do(ctx, "tabs.ungroup", func() error {
+		for _, id := range ids {
+			b.tabs[b.indexLocked(id)].GroupID = -1
+		}
+		return nil
+	})
+}
 
 func (b *fakeBrowser) UpdateGroup(_ context.Context, id int, u GroupUpdate) (op.Group, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if u.Color != "" {
+		b.colors[id] = u.Color
+	}
 	return op.Group{ID: id, Title: u.Title, Color: u.Color}, nil
 }
 
@@ -342,7 +364,7 @@ func (f *fakeProfiles) bound(context.Context) ([]profileRef, error) {
 	var refs []profileRef
 	for _, b := range f.list {
 		b.mu.Lock()
-		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live})
+		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live, lost: b.lost})
 		b.mu.Unlock()
 	}
 	return refs, nil

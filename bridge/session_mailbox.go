@@ -38,9 +38,13 @@ type command struct {
 	effect  op.Effect
 	input   json.RawMessage
 	session op.Session
-	browser string // as the caller named it
-	trace   string // file for the handler's trace; "" for none
-	free    bool   // needs neither authorization nor a profile
+	browser string            // as the caller named it
+	trace   string            // file for the handler's trace; "" for none
+	free    bool              // needs neither authorization nor a profile
+	steps   []step            // of a list of calls
+	limit   time.Duration     // for the steps of a list together
+	parent  *command          // the list that this is a step of
+	report  func(wire.Result) // told the outcome of a step
 	entered time.Time
 	budget  time.Duration
 
@@ -117,7 +121,7 @@ func (s *Server) submit(from *client, w wire.Command) {
 		s.retell(from, w.ID, digest, e)
 		return
 	}
-	c, oerr := s.newCommand(w, digest)
+	c, oerr := s.newCommand(s.ctx, w, digest)
 	if oerr != nil {
 		refuse(oerr)
 		return
@@ -196,7 +200,7 @@ func (s *Server) retell(from *client, id, digest string, e journalEntry) {
 }
 
 // newCommand checks all that needs no browser.
-func (s *Server) newCommand(w wire.Command, digest string) (*command, *op.Error) {
+func (s *Server) newCommand(ctx context.Context, w wire.Command, digest string) (*command, *op.Error) {
 	desc, ok := s.opts.Handler.Describe(w.Operation)
 	if !ok {
 		e := op.Invalidf("unknown operation %q; nothing was done", w.Operation).WithHint("pi-chrome operations lists them all.")
@@ -213,8 +217,13 @@ func (s *Server) newCommand(w wire.Command, digest string) (*command, *op.Error)
 	c := &command{id: w.ID, digest: digest, desc: desc, effect: s.opts.Handler.EffectOf(desc.Name, w.Input),
 		input: w.Input, session: ses, browser: w.Browser, entered: time.Now(), budget: desc.Deadline.Budget(w.Input),
 		watchers: map[*client]int{}, finished: make(chan struct{}), settled: make(chan struct{}), trace: w.Trace}
+	if desc.Name == op.DoName {
+		if err := s.readSteps(c); err != nil {
+			return nil, err
+		}
+	}
 	c.free = desc.Tab == op.NoTab && c.effect == op.ReadOnly && strings.HasPrefix(desc.Name, "system.")
-	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c, nil
 }
 
@@ -226,7 +235,7 @@ func (s *Server) admit(c *command, connectorID string) *op.Error {
 		return stoppedError() // it was withdrawn; nobody is told twice
 	}
 	box := s.boxLocked(connectorID)
-	if box.admitted >= maxAdmitted {
+	if box.admitted >= maxAdmitted && c.parent == nil {
 		return busyError("this browser", box.admitted)
 	}
 	box.admitted++
@@ -362,7 +371,7 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 	}
 	if c.effect != op.ReadOnly {
 		e := journalEntry{ID: c.id, Session: c.session.Key, Operation: c.desc.Name, Digest: c.digest, TabID: c.target.id,
-			State: journalExecuting, StartedAt: time.Now()}
+			State: journalExecuting, StartedAt: time.Now(), Steps: c.stepNames()}
 		if c.desc.Tab == op.NoTab {
 			e.TabID = -1
 		}
@@ -383,6 +392,10 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 			e.Kind = op.Rejected
 			return op.Result{}, e
 		}
+	}
+	if c.steps != nil {
+		res, err := s.runSteps(ctx, c)
+		return res, outcome(ctx, c, err)
 	}
 	res, err := s.call(ctx, c)
 	return res, outcome(ctx, c, err)
@@ -550,6 +563,9 @@ func (s *Server) tell(c *command, r wire.Result) {
 			w.answer(r)
 		}
 	}
+	if c.report != nil {
+		c.report(r)
+	}
 	code := "ok"
 	if r.Error != nil {
 		code = r.Error.Kind + "/" + r.Error.Code
@@ -598,7 +614,7 @@ func (s *Server) abandon(from *client) {
 	for _, c := range s.commands {
 		if _, watches := c.watchers[from]; watches {
 			delete(c.watchers, from)
-			if len(c.watchers) == 0 {
+			if len(c.watchers) == 0 && c.parent == nil {
 				orphans = append(orphans, c)
 			}
 		}
@@ -617,6 +633,9 @@ func (s *Server) stop(c *command, why string) {
 
 // progress tells everybody who waits how far the command is.
 func (s *Server) progress(c *command, done, total int, note string) {
+	if c.parent != nil {
+		c = c.parent // whose callers wait
+	}
 	s.mu.Lock()
 	watchers := make([]*client, 0, len(c.watchers))
 	for w := range c.watchers {

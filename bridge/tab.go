@@ -142,6 +142,24 @@ func (s *child) Subscribe(method string) (<-chan jsonv2.Value, func()) {
 	return s.tab.subscribe(subKey{s.id, method})
 }
 
+// answerDialogs lets nothing stand in the way of the tab's end: it dismisses a
+// dialog that is open and accepts those that open until stop is called.
+func (t *Tab) answerDialogs(ctx context.Context) (stop func()) {
+	const patience = 2 * time.Second
+	answer := func(accept bool) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		// Without a dialog it is Chrome's error, and where the tab is gone nobody's.
+		_ = t.Call(ctx, "Page.handleJavaScriptDialog", map[string]bool{"accept": accept}, nil)
+	}
+	answer(false)
+	return t.Listen(func(ev op.Event) {
+		if ev.Method == "Page.javascriptDialogOpening" {
+			t.conn.relay.wg.Go(func() { answer(true) })
+		}
+	})
+}
+
 // jsonOptions are those of chromedp: a page may hold half of a surrogate pair.
 var jsonOptions = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
 
@@ -337,6 +355,7 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 		t.mu.Lock()
 		t.attached, t.reason, t.detachedAt = false, ev.Detached, time.Now()
 		t.mu.Unlock()
+		t.conn.released()
 	}
 	for _, l := range listeners {
 		l.fn(ev)
@@ -382,6 +401,7 @@ func (t *Tab) finish() {
 	t.queue, t.head = nil, 0
 	t.mu.Unlock()
 	if was {
+		t.conn.released()
 		for _, l := range listeners {
 			l.fn(op.Event{Detached: DetachedGone})
 		}

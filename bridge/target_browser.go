@@ -67,15 +67,9 @@ func (b *SessionBrowser) NewTab(ctx context.Context, groupColor string) (*Tab, o
 // CloseTab closes the tab that the call's target was resolved to when it
 // entered, and returns its id. target must be the call's own.
 func (b *SessionBrowser) CloseTab(ctx context.Context, target op.Target) (int, error) {
-	p, oerr := b.live()
+	p, t, oerr := b.resolved(target)
 	if oerr != nil {
 		return 0, oerr
-	}
-	t := b.command.target
-	if t.tab == nil || t.given != target {
-		// A selector is resolved once, when the command enters; a second look
-		// could find another tab.
-		return 0, op.Reject(op.Internal, "the target %s is not the one that the command was resolved for; nothing was closed", target)
 	}
 	if err := p.RemoveTabs(ctx, t.id); err != nil {
 		if _, ok := errors.AsType[*op.ProtocolError](err); ok {
@@ -88,16 +82,6 @@ func (b *SessionBrowser) CloseTab(ctx context.Context, target op.Target) (int, e
 	}
 	b.srv.tabRemoved(p.ID(), t.id)
 	return t.id, nil
-}
-
-// ActivateTab shows a tab in its window. Only a session that may take the
-// focus does so.
-func (b *SessionBrowser) ActivateTab(ctx context.Context, tabID int) (op.Tab, error) {
-	p, oerr := b.live()
-	if oerr != nil {
-		return op.Tab{}, oerr
-	}
-	return p.ActivateTab(ctx, tabID)
 }
 
 // Status says how the bridge, the profiles and the session stand: a [Status]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync/atomic"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 
@@ -45,6 +46,18 @@ type Browser interface {
 	// CloseTab closes the tab of the target, or the session's only tab, and
 	// returns its id.
 	CloseTab(ctx context.Context, target op.Target) (int, error)
+	// ActivateTab shows the tab of the target in its window and gives the
+	// window the focus. It is refused as background-mode unless the session
+	// may take the focus.
+	ActivateTab(ctx context.Context, target op.Target) (op.Tab, error)
+	// GroupTab puts the tab of the target into the session's tab group, whose
+	// color it sets; "" keeps it.
+	GroupTab(ctx context.Context, target op.Target, color string) (op.Tab, error)
+	// UngroupTab takes the tab of the target out of its group.
+	UngroupTab(ctx context.Context, target op.Target) (op.Tab, error)
+	// Ask shows the user a sentence until they press Done or the time is over;
+	// neither is an error.
+	Ask(ctx context.Context, message string, timeout time.Duration) (answered bool, err error)
 	// Status says how the bridge, the profiles and the session stand.
 	Status(ctx context.Context) (json.RawMessage, error)
 }
@@ -59,15 +72,24 @@ type Call struct {
 
 	driver  *Driver
 	tab     *Tab
-	effects atomic.Bool
+	effects atomic.Bool  // something that may have had an effect was sent
+	begun   atomic.Int32 // how many such things
 }
 
 // begin records that the call is about to send something that may have an
 // effect: from here on an unexpected failure is outcome-unknown.
-func (c *Call) begin() { c.effects.Store(true) }
+// Each further effect of a call says so again: only the first can be excused
+// by never having been delivered.
+func (c *Call) begin() {
+	c.begun.Add(1)
+	c.effects.Store(true)
+}
 
 // noEffect takes back begin, when it is known that nothing was done.
-func (c *Call) noEffect() { c.effects.Store(false) }
+func (c *Call) noEffect() {
+	c.begun.Store(0)
+	c.effects.Store(false)
+}
 
 func (c *Call) progress(done, total int, note string) {
 	if c.Progress != nil {

@@ -231,6 +231,8 @@ func navigationFailed(id int, to, text string) *op.Error {
 	e := op.Reject(op.NavigationFailed, "Chrome navigation failed: %s (tab %d, %s)", text, id, cut(to, 200)).
 		WithDetail("url", to).WithDetail("errorText", text)
 	switch {
+	case strings.Contains(text, "ERR_ABORTED") && strings.HasPrefix(strings.ToLower(to), "data:"):
+		return e.WithHint("Chrome lets no extension open a data: address in a tab that is there; serve the page over http")
 	case strings.Contains(text, "ERR_ABORTED"):
 		return e.WithHint("the server sent no page (such as 204), or the page stopped the navigation; the tab shows what it did before")
 	case strings.Contains(text, "ERR_CONNECTION_REFUSED"):

@@ -16,6 +16,7 @@ var opStatus = op.Define(op.Spec{
 	Doc:     "Tells how the bridge, the paired profiles and the session stand, and what to do when something is missing. It changes nothing and needs no tab.",
 	Effect:  op.ReadOnly, Deadline: op.DefaultDeadline, Tab: op.NoTab,
 	Examples: []op.Example{{Title: "Ask", Input: json.RawMessage(`{}`)}},
+	Errors:   []op.Code{op.Unsupported},
 }, status)
 
 func status(ctx context.Context, c *Call, _ StatusIn) (json.RawMessage, error) {

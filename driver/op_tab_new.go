@@ -44,7 +44,7 @@ func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
 	var tab op.Tab
 	if in.URL != "" && in.URL != "about:blank" {
 		if tab, err = c.openIn(ctx, conn, in.URL); err != nil {
-			e := op.AsError(err)
+			e := op.AsError(c.explain("tab.new", err))
 			e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", conn.Key().TabID, e.Message)
 			return op.Tab{}, e.WithDetail("tabId", conn.Key().TabID)
 		}

@@ -110,8 +110,8 @@ var opWait = op.Define(op.Spec{
 	Effect: op.ReadOnly, Deadline: op.WaitDeadline, Tab: op.PageTab, PassesBy: true,
 	OneOf: [][]string{{"condition", "anyOf"}},
 	Examples: []op.Example{
-		{Title: "Wait for a text", Input: json.RawMessage(`{"condition":{"by":"textContains","value":"Ready"}}`), Page: "wait/text-later.html"},
-		{Title: "Wait for a result or an error", Input: json.RawMessage(`{"anyOf":[{"by":"visible","value":"#result"},{"by":"visible","value":".error"}],"timeoutMs":5000}`), Page: "wait/appears.html"},
+		{Title: "Wait for a text", Input: json.RawMessage(`{"condition":{"by":"textContains","value":"Here now"}}`), Page: "wait/appears.html"},
+		{Title: "Wait for a result or an error", Input: json.RawMessage(`{"anyOf":[{"by":"visible","value":".late"},{"by":"visible","value":".error"}],"timeoutMs":5000}`), Page: "wait/appears.html"},
 	},
 	Errors: []op.Code{op.ActionTargetNotFound, op.EvaluationFailed, op.DialogOpen, op.InvalidInput},
 }, wait)

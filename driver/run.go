@@ -110,7 +110,7 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 	if call.Conn != nil {
 		where = fmt.Sprintf(" on tab %d", call.Conn.Key().TabID)
 	}
-	mayHave := call.effects.Load() && o.EffectOf(input) == op.MayMutate && !errors.Is(err, op.ErrNotDelivered)
+	mayHave := call.effects.Load() && o.EffectOf(input) == op.MayMutate && !(errors.Is(err, op.ErrNotDelivered) && call.begun.Load() == 1)
 	code, hint := classify(err)
 	var e *op.Error
 	if mayHave {
@@ -120,6 +120,12 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 		e = op.Reject(code, "%s%s failed and changed nothing: %s", o.Tool(), where, plain(err)).WithHint("%s", hint)
 	}
 	return e.WithCause(err)
+}
+
+// explain turns an error of a part of the call's operation into the one error
+// type, where the operation has more to say of it.
+func (c *Call) explain(operation string, err error) error {
+	return c.driver.explain(c, c.driver.ops[operation], nil, err)
 }
 
 // tab returns what the driver knows of the tab behind conn.

@@ -28,8 +28,11 @@ const (
 	NavigationDownload       Code = "navigation-download" // the navigation became a download; details url, filename
 	NavigationInterrupted    Code = "navigation-interrupted"
 	DocumentChanged          Code = "document-changed"
-	DialogOpen               Code = "dialog-open"   // a JavaScript dialog blocks the tab; details type, message
-	DebuggerBusy             Code = "debugger-busy" // another extension's debugger holds the tab; details tabId
+	HistoryUnavailable       Code = "history-unavailable" // the tab's history has no entry in that direction; details action
+	BackgroundMode           Code = "background-mode"     // the session may not take the focus
+	AskPending               Code = "ask-pending"         // another question to the user is open in that profile; details holder
+	DialogOpen               Code = "dialog-open"         // a JavaScript dialog blocks the tab; details type, message
+	DebuggerBusy             Code = "debugger-busy"       // another extension's debugger holds the tab; details tabId
 	DebuggerDetached         Code = "debugger-detached"
 	DebuggerCanceled         Code = "debugger-canceled" // the user pressed Cancel on the debugger banner
 	RendererCrashed          Code = "renderer-crashed"  // the page's process is gone; navigating starts another

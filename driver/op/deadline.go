@@ -16,6 +16,8 @@ const (
 	WaitDeadline       DeadlineKind = "wait"       // timeoutMs (10 s) + intervalMs (250 ms) + 2 s
 	ScreenshotDeadline DeadlineKind = "screenshot" // 30 s; full-page tiles 120 s
 	TextInputDeadline  DeadlineKind = "text-input" // 30 s + 180 ms a character, at most 120 s
+	AskDeadline        DeadlineKind = "ask"        // timeoutMs (120 s) + 10 s
+	StepsDeadline      DeadlineKind = "steps"      // the sum of the steps' own, at most 300 s
 )
 
 // ResultDeliveryGrace is added to the execution budget before a caller gives
@@ -60,6 +62,10 @@ func (k DeadlineKind) Budget(input json.RawMessage) time.Duration {
 	case TextInputDeadline:
 		d := 30*time.Second + 180*time.Millisecond*time.Duration(utf8.RuneCountInString(in.Text))
 		return min(d, 120*time.Second)
+	case AskDeadline:
+		return ms(in.TimeoutMs, 120_000) + 10*time.Second
+	case StepsDeadline:
+		return MaxDo // DoBudget knows the steps
 	}
 	return 30 * time.Second
 }

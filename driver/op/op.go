@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -64,6 +65,20 @@ type Example struct {
 	Page  string          `json:"page,omitempty"` // the fixture it runs on, such as "input/click.html"
 }
 
+// Shown is the input as a reader is shown it. In the input itself {{base}}
+// stands for the origin of the fixtures, and {{ref:WORDS}} for the ref of the
+// action whose line in a snapshot has the words.
+func (e Example) Shown() string {
+	return examplePlace.ReplaceAllStringFunc(string(e.Input), func(place string) string {
+		if place == "{{base}}" {
+			return "https://example.org"
+		}
+		return "el-3"
+	})
+}
+
+var examplePlace = regexp.MustCompile(`\{\{(base|ref:.*?)\}\}`)
+
 // Descriptor is all that a surface sees of an operation.
 type Descriptor struct {
 	Name     string             `json:"name"`
@@ -88,6 +103,26 @@ type Descriptor struct {
 // "tab-list".
 func (d Descriptor) Command() string {
 	return strings.ReplaceAll(strings.TrimPrefix(d.Tool, "chrome_"), "_", "-")
+}
+
+// CheckOutput checks a value against the published schema of results; every
+// value fits where none is published.
+func (d Descriptor) CheckOutput(raw json.RawMessage) error {
+	if d.Output == nil {
+		return nil
+	}
+	schema, err := d.Output.Resolve(nil)
+	if err != nil {
+		return fmt.Errorf("output schema of %s: %w", d.Tool, err)
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return fmt.Errorf("result of %s: %w", d.Tool, err)
+	}
+	if err := schema.Validate(value); err != nil {
+		return fmt.Errorf("the result of %s does not fit its published schema: %w: %.1000s", d.Tool, err, raw)
+	}
+	return nil
 }
 
 // Result is what an operation returns: the value for programs and the text

@@ -18,6 +18,7 @@ type schemaSet struct {
 var typeSchemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[TargetValue]():     targetValueSchema(),
 	reflect.TypeFor[json.RawMessage](): {},
+	reflect.TypeFor[Object]():          {Type: "object"},
 }
 
 func inputSchema[I any](spec Spec) (*schemaSet, error) {
@@ -54,8 +55,8 @@ func inputSchema[I any](spec Spec) (*schemaSet, error) {
 
 func outputSchema[O any]() (*jsonschema.Schema, error) {
 	t := reflect.TypeFor[O]()
-	if t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]() {
-		return nil, nil
+	if t.Kind() == reflect.Interface || t.Implements(reflect.TypeFor[json.Marshaler]()) {
+		return nil, nil // its fields do not tell what it writes
 	}
 	s, err := jsonschema.For[O](&jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: typeSchemas})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
@@ -176,6 +177,22 @@ func (b *browser) NewTab(ctx context.Context, groupColor string) (driver.Conn, e
 
 func (b *browser) CloseTab(ctx context.Context, target op.Target) (int, error) {
 	return b.b.CloseTab(ctx, target)
+}
+
+func (b *browser) ActivateTab(ctx context.Context, target op.Target) (op.Tab, error) {
+	return b.b.ActivateTab(ctx, target)
+}
+
+func (b *browser) GroupTab(ctx context.Context, target op.Target, color string) (op.Tab, error) {
+	return b.b.GroupTab(ctx, target, color)
+}
+
+func (b *browser) UngroupTab(ctx context.Context, target op.Target) (op.Tab, error) {
+	return b.b.UngroupTab(ctx, target)
+}
+
+func (b *browser) Ask(ctx context.Context, message string, timeout time.Duration) (bool, error) {
+	return b.b.Ask(ctx, message, timeout)
 }
 
 func (b *browser) Status(ctx context.Context) (json.RawMessage, error) { return b.b.Status(ctx) }

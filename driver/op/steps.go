@@ -1,0 +1,177 @@
+package op
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// DoName is the wire name of the operation that runs a list of calls as one
+// command. Whoever admits commands runs its steps; see [DoIn].
+const DoName = "do"
+
+// MaxDo bounds the steps of one list together.
+const MaxDo = 300 * time.Second
+
+// Bounds of what a list of steps returns; a step's own result is kept by
+// itself.
+const (
+	maxStepValue  = 4 << 20
+	maxStepValues = 12 << 20
+	maxStepLine   = 160
+)
+
+// Object is a JSON object whose fields another schema describes.
+type Object json.RawMessage
+
+// MarshalJSON writes the object, {} for none.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if len(o) == 0 {
+		return []byte("{}"), nil
+	}
+	return json.RawMessage(o).MarshalJSON()
+}
+
+// UnmarshalJSON takes the object as it stands.
+func (o *Object) UnmarshalJSON(b []byte) error {
+	*o = append((*o)[:0], b...)
+	return nil
+}
+
+// Step is one call of a list.
+type Step struct {
+	Tool  string `json:"tool" minLength:"1" maxLength:"128" jsonschema:"name of the tool, such as chrome_click; not chrome_do"`
+	Input Object `json:"input,omitzero" jsonschema:"its input, as the tool takes it by itself"`
+}
+
+// DoIn is the input of the operation [DoName].
+type DoIn struct {
+	Steps []Step `json:"steps" minItems:"1" maxItems:"20" jsonschema:"the calls, in order; the first that is not done ends the list"`
+}
+
+// StepResult is what became of one step that was begun or refused.
+type StepResult struct {
+	ID         string          `json:"id" jsonschema:"id of the step's own command: that of the list, a slash and its number"`
+	Tool       string          `json:"tool"`
+	OK         bool            `json:"ok"`
+	Value      json.RawMessage `json:"value,omitempty"`
+	ValueBytes int             `json:"valueBytes,omitempty" jsonschema:"size of a value that was too large to be told here"`
+	Error      *Error          `json:"error,omitempty"`
+	Text       string          `json:"text"`
+	ElapsedMs  int64           `json:"elapsedMs"`
+}
+
+// DoOut is the result of the operation [DoName]. A step that was not done ends
+// the list; those after it were not begun.
+type DoOut struct {
+	Steps []StepResult `json:"steps" jsonschema:"the steps that were begun, in order"`
+	Done  int          `json:"done" jsonschema:"how many were done"`
+	Of    int          `json:"of" jsonschema:"how many there were"`
+
+	bytes int
+}
+
+// Add takes a step's result in and reports whether the list goes on.
+func (o *DoOut) Add(r StepResult) bool {
+	if n := len(r.Value); n > maxStepValue || o.bytes+n > maxStepValues {
+		r.Value, r.ValueBytes = nil, n
+	}
+	o.bytes += len(r.Value)
+	o.Steps = append(o.Steps, r)
+	if r.OK {
+		o.Done++
+	}
+	return r.OK
+}
+
+// Text is one line a step, and then the last step's own text.
+func (o DoOut) Text() string {
+	var b strings.Builder
+	if o.Done == o.Of {
+		fmt.Fprintf(&b, "Done: %d of %d steps\n", o.Done, o.Of)
+	} else {
+		fmt.Fprintf(&b, "Stopped at step %d of %d\n", len(o.Steps), o.Of)
+	}
+	for i, s := range o.Steps {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, s.line())
+	}
+	switch left := o.Of - len(o.Steps); {
+	case left == 1:
+		fmt.Fprintf(&b, "%d. not begun\n", o.Of)
+	case left > 1:
+		fmt.Fprintf(&b, "%d-%d. not begun\n", len(o.Steps)+1, o.Of)
+	}
+	if n := len(o.Steps); n > 0 && o.Steps[n-1].OK && o.Steps[n-1].Text != "" {
+		b.WriteString("\n" + o.Steps[n-1].Text)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// line tells a step on one line.
+func (s StepResult) line() string {
+	if e := s.Error; e != nil {
+		line := fmt.Sprintf("%s %s %s: %s", s.Tool, e.Kind, e.Code, e.Message)
+		if e.Hint != "" {
+			line += " (" + e.Hint + ")"
+		}
+		return strings.Join(strings.Fields(line), " ")
+	}
+	text := s.Text
+	var compact bytes.Buffer
+	if t := strings.TrimSpace(text); (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Compact(&compact, []byte(t)) == nil {
+		text = compact.String()
+	}
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(text); len(r) > maxStepLine {
+		text = string(r[:maxStepLine]) + "…"
+	}
+	return fmt.Sprintf("%s: %s (%d ms)", s.Tool, text, s.ElapsedMs)
+}
+
+// CheckSteps refuses a list of which a step is no tool, is a list itself, or
+// has bad input, before any is begun. describe finds a tool by name, validate
+// checks an input; the steps come back under their wire names.
+func CheckSteps(raw json.RawMessage, describe func(string) (Descriptor, bool), validate func(string, json.RawMessage) error) ([]Step, []Descriptor, error) {
+	var in DoIn
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, nil, Invalidf("chrome_do: %s", err)
+	}
+	descs := make([]Descriptor, len(in.Steps))
+	for i, s := range in.Steps {
+		d, ok := describe(s.Tool)
+		if !ok {
+			d, ok = describe("chrome_" + strings.ReplaceAll(s.Tool, "-", "_"))
+		}
+		at := fmt.Sprintf("steps[%d]", i)
+		switch {
+		case !ok:
+			e := Invalidf("chrome_do: field %q is %q, which is no tool; nothing was done", at+".tool", s.Tool)
+			e.Code = UnknownTool
+			return nil, nil, e.WithDetail("field", at+".tool")
+		case d.Name == DoName:
+			return nil, nil, Invalidf("chrome_do: field %q is a list of steps itself; write its steps here; nothing was done", at+".tool").WithDetail("field", at+".tool")
+		}
+		if len(s.Input) == 0 {
+			in.Steps[i].Input = Object("{}")
+		}
+		if err := validate(d.Name, json.RawMessage(in.Steps[i].Input)); err != nil {
+			e := *AsError(err)
+			e.Message = fmt.Sprintf("chrome_do: step %d: %s; nothing was done", i+1, e.Message)
+			return nil, nil, e.WithDetail("step", i+1)
+		}
+		in.Steps[i].Tool, descs[i] = d.Name, d
+	}
+	return in.Steps, descs, nil
+}
+
+// DoBudget is how long a list may take: the sum of what its steps may, at most
+// [MaxDo].
+func DoBudget(steps []Step, descs []Descriptor) time.Duration {
+	sum := time.Duration(0)
+	for i, d := range descs {
+		sum += d.Deadline.Budget(json.RawMessage(steps[i].Input))
+	}
+	return min(sum, MaxDo)
+}
