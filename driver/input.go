@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,12 +32,26 @@ const stillLimit = 2 * time.Second
 // are put into a world.
 var inputParts = []string{"input_geometry", "input_receipt", "input_control"}
 
+// inputExtras are the files of page functions that only some operations need,
+// by function.
+var inputExtras = map[string]string{
+	"dragWatch": "input_drag", "dragSeen": "input_drag", "dragStop": "input_drag",
+	"scroller": "input_scroll", "scrollFrom": "input_scroll", "scrolled": "input_scroll", "scrollStop": "input_scroll", "growth": "input_scroll", "findText": "input_scroll",
+	"uploadTarget": "input_upload", "uploadInput": "input_upload", "uploadWatch": "input_upload", "uploadStop": "input_upload", "uploaded": "input_upload",
+	"uploadPart": "input_upload", "uploadSet": "input_upload", "uploadDrop": "input_upload", "dropWatch": "input_upload", "dropSeen": "input_upload",
+	"choice": "input_choose", "chooseNative": "input_choose", "awaitOptions": "input_choose", "optionFor": "input_choose", "optionToDrop": "input_choose",
+	"chooserAgain": "input_choose", "chosen": "input_choose",
+}
+
 // inputVersion changes with the page functions: a world outlives the driver
 // that made it.
 var inputVersion = sync.OnceValue(func() string {
 	h := sha256.New()
 	for _, name := range inputParts {
 		h.Write([]byte(script(name)))
+	}
+	for _, function := range slices.Sorted(maps.Keys(inputExtras)) {
+		h.Write([]byte(script(inputExtras[function])))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 })
@@ -48,9 +64,9 @@ func (t *Tab) inputFn(ctx context.Context, f frameRef, object runtime.RemoteObje
 	}
 	// One argument holds all: the protocol leaves out one that is empty.
 	request := map[string]any{"version": inputVersion(), "name": name, "args": args}
-	for range 2 {
+	for range 3 {
 		var res struct {
-			Missing bool            `json:"missing"`
+			Missing string          `json:"missing"` // all or part
 			Value   json.RawMessage `json:"value"`
 		}
 		var err error
@@ -62,7 +78,7 @@ func (t *Tab) inputFn(ctx context.Context, f frameRef, object runtime.RemoteObje
 		if err != nil {
 			return err
 		}
-		if !res.Missing {
+		if res.Missing == "" {
 			if out == nil || len(res.Value) == 0 {
 				return nil
 			}
@@ -71,34 +87,18 @@ func (t *Tab) inputFn(ctx context.Context, f frameRef, object runtime.RemoteObje
 			}
 			return nil
 		}
-		for _, part := range inputParts {
+		// Where a file did not arrive, functions of the others are missing, too.
+		parts := inputParts
+		if extra := inputExtras[name]; res.Missing == "part" && extra != "" {
+			parts = []string{extra}
+		}
+		for _, part := range parts {
 			if err := t.runOnce(ctx, f, part, nil, inputVersion()); err != nil {
 				return fmt.Errorf("installing the input functions: %w", err)
 			}
 		}
 	}
 	return fmt.Errorf("installing the input functions: they do not stay")
-}
-
-// elementInput is the element of an input operation, by ref or selector.
-type elementInput struct{ ref, selector string }
-
-func (e elementInput) String() string {
-	if e.ref != "" {
-		return "ref " + cleanRef(e.ref)
-	}
-	return fmt.Sprintf("selector %q", cut(e.selector, 200))
-}
-
-// element finds the element of a call, which must have been granted the verb
-// when it is given by ref.
-func (t *Tab) element(ctx context.Context, e elementInput, verb string) (node, error) {
-	if e.ref != "" {
-		return t.byRef(ctx, e.ref, verb)
-	}
-	n, err := t.bySelector(ctx, e.selector)
-	n.boxKnown = false // what was looked up just now says nothing of standing still
-	return n, err
 }
 
 // affine maps x, y to a point: x' = a*x + c*y + e, y' = b*x + d*y + f.
@@ -255,13 +255,25 @@ type aimed struct {
 	aim    aim
 }
 
-// aimAt finds the point at which a press meets the element: attached, enabled,
+// aimOptions say what an aim lets pass.
+type aimOptions struct {
+	DisabledOk bool // also what is disabled: nothing is pressed on it
+	AnyHit     bool // also what is covered
+	FileOk     bool // also what opens the system's file dialog
+}
+
+// aimAt is aimAtWith for a press.
+func (t *Tab) aimAt(ctx context.Context, n node, object runtime.RemoteObjectID, p *pace) (aimed, error) {
+	return t.aimAtWith(ctx, n, object, p, aimOptions{})
+}
+
+// aimAtWith finds the point at which a press meets the element: attached, enabled,
 // visible, still, scrolled into view in every frame around it, not covered.
 // With control it aims at the control that was prepared last. It presses
 // nothing.
-func (t *Tab) aimAt(ctx context.Context, n node, object runtime.RemoteObjectID, p *pace) (aimed, error) {
+func (t *Tab) aimAtWith(ctx context.Context, n node, object runtime.RemoteObjectID, p *pace, o aimOptions) (aimed, error) {
 	tg := aimed{what: n.String(), ref: n.ref, frame: n.frame, object: object}
-	options := map[string]any{"limit": stillLimit.Milliseconds()}
+	options := map[string]any{"limit": stillLimit.Milliseconds(), "disabledOk": o.DisabledOk, "anyHit": o.AnyHit, "fileOk": o.FileOk}
 	if p.human {
 		u, v := p.spread()
 		options["spread"] = map[string]float64{"u": u, "v": v}

@@ -39,7 +39,7 @@ func TestReceiptTextIsBounded(t *testing.T) {
 			FocusChanged: true, Focus: long.Draw(t, "focus"), Dialog: &Dialog{Type: "alert", Message: long.Draw(t, "dialog")}, Busy: true}
 		for range rapid.IntRange(0, 12).Draw(t, "n") {
 			r.Changes = append(r.Changes, StateChange{What: "value", Of: long.Draw(t, "of"), Before: long.Draw(t, "before"), After: long.Draw(t, "after")})
-			r.Appeared = append(r.Appeared, long.Draw(t, "appeared"))
+			r.Appeared = append(r.Appeared, Thing{Ref: "el-1", Role: "button", Name: long.Draw(t, "appeared")})
 		}
 		text := r.text("click")
 		assert.Assert(t, utf8.RuneCountInString(text) <= maxReceipt, "%d", utf8.RuneCountInString(text))

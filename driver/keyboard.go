@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/chromedp/cdproto/input"
 
@@ -191,33 +193,39 @@ func (k *keyboard) insert(ctx context.Context, text string) error {
 }
 
 // typeText types text key by key with the pauses of the pace; what no key
-// types is inserted. A new line is Enter where breaks says so, else inserted.
-func (k *keyboard) typeText(ctx context.Context, text string, breaks bool) error {
-	for _, r := range text {
+// types is inserted, a character as a person sees it at a time. A new line is
+// Enter where breaks says so, else inserted. It returns how much of the text
+// was entered, in UTF-16 units; all of it was unless a dialog opened or the
+// page went.
+func (k *keyboard) typeText(ctx context.Context, text string, breaks bool) (typed int, err error) {
+	for unit := range characters(text) {
 		if k.w.over() {
-			return nil
+			return typed, nil
 		}
-		var err error
-		d, ok := charKeys[string(r)]
+		d, ok := charKeys[unit]
 		switch {
-		case r == '\n' && breaks:
+		case unit == "\n" && breaks:
 			err = k.press(ctx, chord{def: namedKeys["enter"]})
+		case unit == "\t" && breaks:
+			err = k.press(ctx, chord{def: namedKeys["tab"]})
 		case ok:
 			c := chord{def: d}
-			if string(r) == d.shifted && d.shifted != d.key {
+			if unit == d.shifted && d.shifted != d.key {
 				c.modifiers = modShift
 			}
 			err = k.press(ctx, c)
 		default:
-			err = k.insert(ctx, string(r))
+			err = k.insert(ctx, unit)
 		}
 		if err != nil {
-			return err
+			return typed, err
 		}
+		typed += len(utf16.Encode([]rune(unit)))
+		r, _ := utf8.DecodeRuneInString(unit)
 		_, gap := k.p.key(r)
 		if err := sleep(ctx, gap); err != nil {
-			return err
+			return typed, err
 		}
 	}
-	return nil
+	return typed, nil
 }

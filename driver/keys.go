@@ -2,8 +2,10 @@ package driver
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"pi-chrome/driver/op"
@@ -252,32 +254,68 @@ func lookupKey(name, whole string) (chord, error) {
 	return chord{}, unknownKey(name, whole)
 }
 
-// oneCharacter reports whether s is one character as a person sees it: one
-// rune, or one with marks, joiners and selectors after it, such as an emoji.
+// oneCharacter reports whether s is one character as a person sees it that is
+// beyond ASCII.
 func oneCharacter(s string) bool {
 	r, n := utf8.DecodeRuneInString(s)
-	if n == 0 || r == utf8.RuneError || r < 0x80 {
+	if n == 0 || r == utf8.RuneError || r < 0x80 || len(s) > 64 && n < len(s) {
 		return false
 	}
-	if n == len(s) {
-		return true
+	return characterEnd(s) == len(s)
+}
+
+// characters are the characters of a text as a person sees them: a letter with
+// the marks after it, or an emoji put together from several.
+func characters(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			n := characterEnd(text)
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
 	}
-	if len(s) > 64 {
-		return false
+}
+
+// characterEnd is where the first character of s ends. It is as much of
+// Unicode's rules as input needs: marks, variation selectors, skin tones, tags,
+// joiners, flags and Hangul.
+func characterEnd(s string) int {
+	first, n := utf8.DecodeRuneInString(s)
+	if first == '\r' || first == '\n' || first == '\t' {
+		return n
 	}
-	joined := false
-	for _, r := range s[n:] {
+	joined, last := false, first
+	flag := isFlag(first) // the second half of a flag may follow
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
 		switch {
 		case r == 0x200d:
 			joined = true
-		case r >= 0x300 && r <= 0x36f, r >= 0x20d0 && r <= 0x20ff, r >= 0xfe00 && r <= 0xfe0f, r >= 0x1f3fb && r <= 0x1f3ff, r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0xe0020 && r <= 0xe007f:
-		case joined:
+		case unicode.Is(unicode.Mn, r), unicode.Is(unicode.Me, r), unicode.Is(unicode.Mc, r), r >= 0x1f3fb && r <= 0x1f3ff, r >= 0xe0020 && r <= 0xe007f:
+		case joined && r >= 0x80:
 			joined = false
+		case flag && isFlag(r):
+			flag = false
+		case hangul(last, r):
 		default:
-			return false
+			return n
 		}
+		last = r
+		n += size
 	}
-	return !joined
+	return n
+}
+
+func isFlag(r rune) bool { return r >= 0x1f1e6 && r <= 0x1f1ff }
+
+// hangul reports whether the two are letters of one Korean syllable.
+func hangul(a, b rune) bool {
+	lead := func(r rune) bool { return r >= 0x1100 && r <= 0x115f }
+	vowel := func(r rune) bool { return r >= 0x1160 && r <= 0x11a7 }
+	tail := func(r rune) bool { return r >= 0x11a8 && r <= 0x11ff }
+	return lead(a) && (lead(b) || vowel(b)) || vowel(a) && (vowel(b) || tail(b)) || tail(a) && tail(b)
 }
 
 // unknownKey names the keys that come near.

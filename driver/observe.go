@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,10 +21,10 @@ import (
 
 // Bounds of one observation.
 const (
-	mainBound   = 15 * time.Second        // for the main frame
+	mainBound   = 20 * time.Second        // for the main frame
 	childBound  = 1200 * time.Millisecond // for any other frame: a bad one must not hold up the rest
 	maxRows     = 200_000                 // elements and texts of a frame
-	mainWalkMs  = 6000                    // after which a walk stops and says what it left
+	mainWalkMs  = 10_000                  // after which a walk stops and says what it left
 	childWalkMs = 700
 	maxText     = 100_000   // characters of one text
 	maxTexts    = 4_000_000 // characters of all texts of a frame
@@ -75,7 +76,13 @@ func (s *scene) main() *view { return s.views[0] }
 
 // gather walks every frame of the tab. A child frame that cannot be read is
 // named in unread; the main frame's failure is the call's.
-func (t *Tab) gather(ctx context.Context) (*scene, error) {
+func (t *Tab) gather(ctx context.Context) (*scene, error) { return t.gatherWith(ctx, false) }
+
+// gatherBoxed is gather for those who ask where any element is: it has the box
+// of every row, which costs a third more.
+func (t *Tab) gatherBoxed(ctx context.Context) (*scene, error) { return t.gatherWith(ctx, true) }
+
+func (t *Tab) gatherWith(ctx context.Context, boxes bool) (*scene, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// A dialog stops the page's scripts, so nothing would answer any more.
@@ -114,14 +121,21 @@ func (t *Tab) gather(ctx context.Context) (*scene, error) {
 			}
 			fctx, done := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer done()
-			views[i], errs[i] = t.look1(fctx, f, ms)
+			views[i], errs[i] = t.look1(fctx, f, ms, boxes)
 			if errs[i] != nil && fctx.Err() != nil {
 				errs[i] = context.Cause(fctx)
 			}
 		})
 	}
+	wg.Go(func() { t.release(ctx, frames, lookGroup) })
 	wg.Wait()
-	t.endLook(ctx, views)
+	t.mu.Lock()
+	handed := t.observed.handed
+	t.observed.handed = false
+	t.mu.Unlock()
+	if handed {
+		t.release(ctx, frames, nodeGroup)
+	}
 	if e, ok := errors.AsType[*op.Error](context.Cause(ctx)); ok && errs[0] != nil {
 		return nil, e
 	}
@@ -280,6 +294,21 @@ type deepNode struct {
 	} `json:"shadowRoot"`
 }
 
+// deepValue is a text or anything else as JSON. The texts may be long, so they
+// are not copied more than once.
+type deepValue struct {
+	text string
+	raw  json.RawMessage
+}
+
+func (v *deepValue) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, &v.text)
+	}
+	v.raw = bytes.Clone(b)
+	return nil
+}
+
 var deepOptions = &runtime.SerializationOptions{Serialization: runtime.SerializationOptionsSerializationDeep, MaxDepth: new(int64(1)),
 	AdditionalParameters: jsonv2.Value(`{"maxNodeDepth":0,"includeShadowTree":"all"}`)}
 
@@ -323,8 +352,8 @@ func (t *Tab) runNodesOnce(ctx context.Context, f frameRef, name string, args ..
 		return nil, nil, fmt.Errorf("%s returned nothing", name)
 	}
 	var items []struct {
-		Type  string          `json:"type"`
-		Value json.RawMessage `json:"value"`
+		Type  string    `json:"type"`
+		Value deepValue `json:"value"`
 	}
 	if err := json.Unmarshal(res.Result.DeepSerializedValue.Value, &items); err != nil {
 		return nil, nil, fmt.Errorf("decoding the result of %s: %w", name, err)
@@ -334,14 +363,10 @@ func (t *Tab) runNodesOnce(ctx context.Context, f frameRef, name string, args ..
 	for _, it := range items {
 		switch it.Type {
 		case "string":
-			var s string
-			if err := json.Unmarshal(it.Value, &s); err != nil {
-				return nil, nil, fmt.Errorf("decoding the result of %s: %w", name, err)
-			}
-			texts = append(texts, s)
+			texts = append(texts, it.Value.text)
 		case "node":
 			n := &deepNode{}
-			if err := json.Unmarshal(it.Value, n); err != nil {
+			if err := json.Unmarshal(it.Value.raw, n); err != nil {
 				return nil, nil, fmt.Errorf("decoding an element of %s: %w", name, err)
 			}
 			nodes = append(nodes, n)
@@ -353,12 +378,12 @@ func (t *Tab) runNodesOnce(ctx context.Context, f frameRef, name string, args ..
 }
 
 // look1 observes one frame.
-func (t *Tab) look1(ctx context.Context, f frameRef, ms int) (*view, error) {
+func (t *Tab) look1(ctx context.Context, f frameRef, ms int, boxes bool) (*view, error) {
 	var v *view
 	var listeners []*domdebugger.EventListener
 	var roots []any
 	err := together(
-		func() (err error) { v, roots, err = t.walk(ctx, f, ms, nil); return err },
+		func() (err error) { v, roots, err = t.walk(ctx, f, ms, boxes, nil); return err },
 		func() error { listeners = t.listeners(ctx, f); return nil },
 	)
 	if err != nil {
@@ -373,7 +398,7 @@ func (t *Tab) look1(ctx context.Context, f frameRef, ms int) (*view, error) {
 			break
 		}
 		// A closed shadow root came to light: the walk can go through it now.
-		if v, roots, err = t.walk(ctx, f, ms, roots); err != nil {
+		if v, roots, err = t.walk(ctx, f, ms, boxes, roots); err != nil {
 			return nil, err
 		}
 	}
@@ -385,8 +410,8 @@ func (t *Tab) look1(ctx context.Context, f frameRef, ms int) (*view, error) {
 
 // walk runs the walker and returns, beside the view, the closed shadow roots
 // that it could not see.
-func (t *Tab) walk(ctx context.Context, f frameRef, ms int, roots []any) (*view, []any, error) {
-	args := append([]any{map[string]int{"rows": maxRows, "ms": ms, "text": maxText, "chars": maxTexts, "hosts": maxHosts}}, roots...)
+func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []any) (*view, []any, error) {
+	args := append([]any{map[string]any{"rows": maxRows, "ms": ms, "text": maxText, "chars": maxTexts, "hosts": maxHosts, "boxes": boxes}}, roots...)
 	texts, nodes, err := t.runNodes(ctx, f, "walk", args...)
 	if err != nil {
 		return nil, nil, err

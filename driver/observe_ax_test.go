@@ -114,11 +114,14 @@ func TestRoleAndNameAreChromes(t *testing.T) {
 	total := 0
 	for _, name := range fixtures.Names() {
 		topic, _, _ := strings.Cut(name, "/")
-		if topic != "snapshot" && topic != "frames" && topic != "input" && topic != "read" && topic != "counter" {
+		if topic != "snapshot" && topic != "frames" && topic != "input" && topic != "read" && topic != "counter" && topic != "apps" && topic != "regress" {
 			continue
 		}
 		if strings.HasPrefix(name, "snapshot/busy") {
 			continue // it does not answer
+		}
+		if name == "regress/snapshot-vanishing.html" {
+			continue // its elements go between our look and Chrome's
 		}
 		t.Run(name, func(t *testing.T) {
 			n, differ := agree(t, start(t, name), name)

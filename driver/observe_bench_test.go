@@ -68,7 +68,7 @@ func BenchmarkClassify(b *testing.B) {
 	assert.NilError(b, tab.ready(context.Background(), "page.snapshot"))
 	f, err := tab.mainFrame()
 	assert.NilError(b, err)
-	texts, _, err := tab.runNodes(context.Background(), f, "walk", map[string]int{"rows": maxRows, "ms": mainWalkMs, "text": maxText, "chars": maxTexts, "hosts": maxHosts})
+	texts, _, err := tab.runNodes(context.Background(), f, "walk", map[string]any{"rows": maxRows, "ms": mainWalkMs, "text": maxText, "chars": maxTexts, "hosts": maxHosts})
 	assert.NilError(b, err)
 	b.ReportMetric(float64(len(strings.Join(texts, ""))), "walk-bytes")
 	b.ReportAllocs()

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -37,16 +36,28 @@ const (
 type row struct {
 	tag    string // "" for a text; "svg:…" and "math:…" outside HTML
 	text   string // of a text
-	attrs  string // "key=value" separated by U+0002; "~key" is the control's state
+	attrs  string // "key=value" separated by backspaces; "~key" is the control's state
 	parent int    // -1 for none
 	end    int    // the first row after its subtree
 	flags  int
-	num    int // the element's number in its document; 0 for none
-	x, y   int // of a candidate, in the frame's viewport
-	w, h   int
+	num    int   // the element's number in its document; 0 for none
+	x, y   int32 // of a candidate, in the frame's viewport
+	w, h   int32
 
+	styled *generated // nil for nothing
+}
+
+// generated is what the style of a row adds to its text.
+type generated struct {
 	before, after string // what ::before and ::after say
 	transform     byte   // u, l or c: text-transform of its texts
+}
+
+func (r *row) generated() generated {
+	if r.styled == nil {
+		return generated{}
+	}
+	return *r.styled
 }
 
 func (r *row) has(flag int) bool { return r.flags&flag != 0 }
@@ -56,7 +67,7 @@ func (r *row) attr(key string) (string, bool) {
 	rest := r.attrs
 	for rest != "" {
 		var one string
-		one, rest, _ = strings.Cut(rest, "\x02")
+		one, rest, _ = strings.Cut(rest, "\b")
 		if len(one) > len(key) && one[len(key)] == '=' && one[:len(key)] == key {
 			return one[len(key)+1:], true
 		}
@@ -100,6 +111,7 @@ type walkMeta struct {
 	DW         int        `json:"dw"`
 	DH         int        `json:"dh"`
 	Tags       []string   `json:"tags"`
+	Kinds      []int      `json:"kinds"` // pairs of a tag and the flags of an element
 	Focus      int        `json:"focus"`
 	Focused    bool       `json:"focused"`
 	Left       int        `json:"left"`      // elements that the walk did not reach
@@ -122,35 +134,44 @@ type relations struct {
 
 // decodeRows reads the columns of js/walk.js.
 func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, relations, error) {
-	rows := make([]row, 0, strings.Count(columns, ",")/4+1)
 	rel := relations{labels: map[int][]int{}, labelFor: map[int]int{}, labelledBy: map[int][]int{}, owns: map[int][]int{}}
-	in := numbers{s: columns}
+	rows := make([]row, 0, countRows(meta, columns))
+	in := packed{s: columns}
+	var path []int // the open row of each depth
+	num, x, y := 0, 0, 0
 	for in.more() {
-		n := in.next()
-		if n < 0 {
-			n = -n - 1
-			var text string
-			text, texts, _ = strings.Cut(texts, "\x01")
-			r := row{text: text, parent: len(rows) - n/2}
-			if n/2 == 0 {
-				r.parent = -1
-			}
-			if n%2 == 1 {
+		kind, depth := in.next(), in.next()
+		if depth > len(path) {
+			return nil, rel, fmt.Errorf("decoding a walk: row %d has the depth %d in %d", len(rows), depth, len(path))
+		}
+		r := row{parent: -1}
+		if depth > 0 {
+			r.parent = path[depth-1]
+		}
+		path = append(path[:depth], len(rows))
+		if kind < 2 {
+			r.text, texts, _ = strings.Cut(texts, "\f")
+			if kind == 1 {
 				r.flags = rowSpace
 			}
 			rows = append(rows, r)
 			continue
 		}
-		delta, flags := in.next(), in.next()
-		if n >= len(meta.Tags) {
-			return nil, rel, fmt.Errorf("decoding a walk: tag %d of %d", n, len(meta.Tags))
+		at := 2 * (kind - 2)
+		if at+1 >= len(meta.Kinds) {
+			return nil, rel, fmt.Errorf("decoding a walk: kind %d of %d", kind, len(meta.Kinds)/2)
 		}
-		r := row{tag: meta.Tags[n], parent: len(rows) - delta, flags: flags}
-		if delta == 0 {
-			r.parent = -1
+		tag := meta.Kinds[at]
+		if tag < 0 || tag >= len(meta.Tags) {
+			return nil, rel, fmt.Errorf("decoding a walk: tag %d of %d", tag, len(meta.Tags))
 		}
-		if flags&rowCandidate != 0 {
-			r.num, r.x, r.y, r.w, r.h = in.next(), in.next(), in.next(), in.next(), in.next()
+		r.tag, r.flags = meta.Tags[tag], meta.Kinds[at+1]
+		if r.flags&rowCandidate != 0 {
+			num, x, y = num+in.signed(), x+in.signed(), y+in.signed()
+			r.num, r.x, r.y, r.w, r.h = num, int32(x), int32(y), int32(in.next()), int32(in.next())
+		}
+		if r.flags&rowAttrs != 0 {
+			r.attrs, attrs, _ = strings.Cut(attrs, "\f")
 		}
 		rows = append(rows, r)
 	}
@@ -159,18 +180,9 @@ func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, rela
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
 		r := &rows[i]
-		if r.parent >= i || r.parent < -1 {
-			return nil, rel, fmt.Errorf("decoding a walk: row %d has the parent %d", i, r.parent)
-		}
 		r.end = max(r.end, i+1)
 		if r.parent >= 0 {
 			rows[r.parent].end = max(rows[r.parent].end, r.end)
-		}
-	}
-	for one := range strings.SplitSeq(attrs, "\x01") {
-		at, list, ok := strings.Cut(one, "\x03")
-		if i, err := strconv.Atoi(at); ok && err == nil && i >= 0 && i < len(rows) {
-			rows[i].attrs = list
 		}
 	}
 	for one := range strings.SplitSeq(rels, ";") {
@@ -200,6 +212,60 @@ func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, rela
 		}
 	}
 	return rows, rel, nil
+}
+
+// countRows counts the rows of the columns, for room that is neither too little
+// nor too much.
+func countRows(meta *walkMeta, columns string) int {
+	in := packed{s: columns}
+	n := 0
+	for ; in.more(); n++ {
+		kind := in.next()
+		in.next()
+		if at := 2*(kind-2) + 1; kind >= 2 && at < len(meta.Kinds) && meta.Kinds[at]&rowCandidate != 0 {
+			for range 5 {
+				in.next()
+			}
+		}
+	}
+	return n
+}
+
+// packed reads the whole numbers of js/walk.js's columns.
+type packed struct {
+	s   string
+	bad bool
+}
+
+func (p *packed) more() bool { return p.s != "" && !p.bad }
+
+func (p *packed) next() int {
+	n := 0
+	for i := range min(len(p.s), 7) {
+		c := int(p.s[i])
+		if c > 92 {
+			c--
+		}
+		if c -= 35; c < 0 || c > 63 || p.s[i] == 92 {
+			break
+		}
+		n |= c & 31 << (5 * i)
+		if c < 32 {
+			p.s = p.s[i+1:]
+			return n
+		}
+	}
+	p.bad = true
+	return 0
+}
+
+// signed is a number that may be less than zero.
+func (p *packed) signed() int {
+	n := p.next()
+	if n&1 == 1 {
+		return -(n + 1) / 2
+	}
+	return n / 2
 }
 
 // numbers reads whole numbers separated by commas.
@@ -237,4 +303,27 @@ func (n *numbers) next() int {
 		return -v
 	}
 	return v
+}
+
+// href is where a link leads, in full. js/walk.js tells it only where it cannot
+// be put together from the attribute.
+func (v *view) href(i int) string {
+	r := &v.rows[i]
+	if s := r.get("~u"); s != "" {
+		return s
+	}
+	s := first(r, "href", "xlink:href")
+	page, _, _ := strings.Cut(v.meta.URL, "#")
+	switch {
+	case r.tag != "a" && r.tag != "area":
+		return s
+	case strings.HasPrefix(s, "#"):
+		return page + s
+	case strings.HasPrefix(s, "/"):
+		scheme, rest, _ := strings.Cut(page, "://")
+		host, _, _ := strings.Cut(rest, "/")
+		host, _, _ = strings.Cut(host, "?")
+		return scheme + "://" + host + s
+	}
+	return s
 }

@@ -9,37 +9,70 @@ import (
 )
 
 func TestDecodeRows(t *testing.T) {
-	meta := &walkMeta{Tags: []string{"div", "label", "input"}}
-	rows, rel, err := decodeRows(meta, "0,0,1,1,1,2051,7,10,20,30,40,-3,2,3,6147,8,1,2,3,-4,-1", "Name\x01 tail", "3\x03type=text\x02~v=a=b", "l,1,3;b,3,1,2;x;q,1,2")
+	meta := &walkMeta{Tags: []string{"div", "label", "input"}, Kinds: []int{0, 1, 1, 2051, 2, 6147}}
+	columns := pack(2, 0, 3, 1, 7*2, 10*2, 2000*2, 30, 40, 0, 2, 4, 1, 1*2, 9*2-1, 1998*2-1, 3, 4, 0, 0)
+	rows, rel, err := decodeRows(meta, columns, "Name\f tail", "type=text\b~v=a=b", "l,1,3;b,3,1,2;x;q,1,2")
 	assert.NilError(t, err)
 	assert.Equal(t, len(rows), 5)
 	assert.Equal(t, rows[1].num, 7)
-	assert.Equal(t, rows[1].w, 30)
+	assert.Equal(t, rows[1].w, int32(30))
 	assert.Equal(t, rows[1].end, 3)
 	assert.Equal(t, rows[2].text, "Name")
 	assert.Equal(t, rows[2].parent, 1)
 	assert.Equal(t, rows[3].get("~v"), "a=b")
 	assert.Equal(t, rows[3].get("typ"), "")
-	assert.Equal(t, rows[3].h, -4)
+	assert.Equal(t, rows[3].num, 8)
+	assert.Equal(t, rows[3].x, int32(1))
+	assert.Equal(t, rows[3].y, int32(2))
+	assert.Equal(t, rows[3].h, int32(4))
 	assert.Equal(t, rows[0].end, 4)
 	assert.Equal(t, rows[4].parent, -1)
 	assert.DeepEqual(t, rel.labels[3], []int{1})
 	assert.DeepEqual(t, rel.labelledBy[3], []int{1, 2})
 }
 
+// pack writes numbers as js/walk.js does.
+func pack(list ...int) string {
+	var b []byte
+	for _, n := range list {
+		for more := true; more; {
+			c := n & 31
+			if n >>= 5; n > 0 {
+				c += 32
+			}
+			if more, c = n > 0, c+35; c >= 92 {
+				c++
+			}
+			b = append(b, byte(c))
+		}
+	}
+	return string(b)
+}
+
+func TestPackedNumbers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		list := rapid.SliceOf(rapid.IntRange(0, 1<<31)).Draw(rt, "numbers")
+		in := packed{s: pack(list...)}
+		for _, n := range list {
+			assert.Equal(t, in.next(), n)
+		}
+		assert.Assert(t, !in.more() && !in.bad)
+	})
+}
+
 func TestDecodeRowsRefusesNonsense(t *testing.T) {
-	for _, columns := range []string{"5,0,1", "x", "0", "0,9,1", "0,-1,1", "-", "99999999999999999999"} {
-		_, _, err := decodeRows(&walkMeta{Tags: []string{"div"}}, columns, "", "", "")
-		assert.Assert(t, err != nil, columns)
+	for what, columns := range map[string]string{"kind": pack(9, 0), "tag": pack(3, 0), "depth": pack(2, 1), "an end too early": pack(2), "a number too long": "kkkkkkkkkkkkkk#", "other characters": "\\\"", "letters": "é#"} {
+		_, _, err := decodeRows(&walkMeta{Tags: []string{"div"}, Kinds: []int{0, 1, 7, 1}}, columns, "", "", "")
+		assert.Assert(t, err != nil, what)
 	}
 }
 
 // Whatever a page's world returns, decoding neither panics nor makes rows that
 // point outside themselves.
 func FuzzDecodeRows(f *testing.F) {
-	f.Add("0,0,1,1,1,2051,7,10,20,30,40,-3", "Name", "1\x03type=text", "l,1,0")
+	f.Add(pack(2, 0, 3, 1, 14, 20, 40, 30, 40, 0, 2, 4, 1, 2, 17, 36, 3, 4), "Name", "type=text", "l,1,0")
 	f.Fuzz(func(t *testing.T, columns, texts, attrs, rels string) {
-		rows, rel, err := decodeRows(&walkMeta{Tags: []string{"div", "button", "input"}}, columns, texts, attrs, rels)
+		rows, rel, err := decodeRows(&walkMeta{Tags: []string{"div", "button", "input"}, Kinds: []int{0, 1, 1, 2051, 2, 6147}}, columns, texts, attrs, rels)
 		if err != nil {
 			return
 		}
@@ -74,7 +107,7 @@ func outline(t testing.TB, lines string) *view {
 			tag, attrs, _ := strings.Cut(text, " ")
 			r.tag = tag
 			if attrs != "" {
-				r.attrs = strings.ReplaceAll(attrs, "; ", "\x02")
+				r.attrs = strings.ReplaceAll(attrs, "; ", "\b")
 			}
 			switch tag {
 			case "span", "a", "b", "img", "input", "select", "button", "label", "i", "svg:svg":
@@ -116,8 +149,8 @@ func TestNames(t *testing.T) {
 		{"submit", "input ~t=submit", 0, "Submit", nil},
 		{"legend", "fieldset\n\tlegend\n\t\t\"Address\"", 0, "Address", nil},
 		{"generic has none", "div\n\t\"text\"", 0, "", nil},
-		{"generated content", "button\n\t\"Save\"", 0, "» Save", func(v *view) { v.rows[0].before = "» " }},
-		{"capitals", "button\n\t\"Save\"", 0, "SAVE", func(v *view) { v.rows[0].transform = 'u' }},
+		{"generated content", "button\n\t\"Save\"", 0, "» Save", func(v *view) { v.rows[0].styled = &generated{before: "» "} }},
+		{"capitals", "button\n\t\"Save\"", 0, "SAVE", func(v *view) { v.rows[0].styled = &generated{transform: 'u'} }},
 		{"a circle of relations", "span\n\t\"a\"\nspan\n\t\"b\"", 0, "b", func(v *view) { v.rel.labelledBy[0] = []int{2}; v.rel.labelledBy[2] = []int{0} }},
 	} {
 		v := outline(t, c.page)
@@ -202,4 +235,13 @@ func TestOneLine(t *testing.T) {
 	assert.Equal(t, oneLine("\u202eabc\x00d"), "abc d")
 	assert.Equal(t, oneLine("👩‍👩‍👧 é"), "👩‍👩‍👧 é")
 	assert.Equal(t, quoteName("say \"a\"\n", 10), `"say \"a\""`)
+}
+
+func TestSecret(t *testing.T) {
+	for _, s := range []string{"Password", "API key", "api_key", "access-key", "One-time code", "CVV", "Card number", "cc-csc", "Social Security number", "Auth code", "2FA"} {
+		assert.Assert(t, secret(s), s)
+	}
+	for _, s := range []string{"", "Name", "Town", "robot phone", "not possible", "Keyboard access"} {
+		assert.Assert(t, !secret(s), s)
+	}
 }

@@ -63,10 +63,20 @@ type described struct {
 	gone    bool
 }
 
-// describe asks for the identity, the exact box and the cover of a few
-// elements, and for the generated content that their names need. Elements that
-// are gone meanwhile come back as gone.
+// describe is describeFor with all of them as actions, or none.
 func (t *Tab) describe(ctx context.Context, spots []spot, light bool) (map[spot]*described, error) {
+	actions := map[spot]bool{}
+	for _, s := range spots {
+		actions[s] = !light
+	}
+	return t.describeFor(ctx, spots, actions)
+}
+
+// describeFor asks for the identity and the exact box of a few elements, and for
+// the cover of those that are actions and the generated content that their
+// names need. Elements that
+// are gone meanwhile come back as gone.
+func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bool) (map[spot]*described, error) {
 	byView := map[*view][]int{}
 	seen := map[spot]bool{}
 	var views []*view
@@ -94,7 +104,7 @@ func (t *Tab) describe(ctx context.Context, spots []spot, light bool) (map[spot]
 			}
 			dctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer cancel()
-			found, err := t.describeIn(dctx, v, byView[v], ref, light)
+			found, err := t.describeIn(dctx, v, byView[v], ref, actions)
 			if err != nil && v.parent != nil && ctx.Err() == nil {
 				// A frame that went away meanwhile takes only its own
 				// elements with it.
@@ -123,12 +133,14 @@ func (t *Tab) describe(ctx context.Context, spots []spot, light bool) (map[spot]
 	return out, nil
 }
 
-func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, light bool) ([]*described, error) {
+func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, actions map[spot]bool) ([]*described, error) {
 	var ranges []int
 	add := func(i int) { ranges = append(ranges, i, v.rows[i].end) }
-	for _, i := range rows {
-		if light {
-			break
+	light := []int{} // what needs less
+	for k, i := range rows {
+		if !actions[spot{v, i}] {
+			light = append(light, k)
+			continue
 		}
 		add(i)
 		for _, l := range v.rel.labels[i] {
@@ -189,10 +201,11 @@ func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, ligh
 		if i < 0 || i >= len(v.rows) {
 			continue
 		}
-		v.rows[i].before, v.rows[i].after = before, after
+		g := &generated{before: before, after: after}
 		if transform != "" {
-			v.rows[i].transform = transform[0]
+			g.transform = transform[0]
 		}
+		v.rows[i].styled = g
 		changed = true
 	}
 	if changed {

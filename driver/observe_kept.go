@@ -14,8 +14,13 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// lookGroup holds the remote objects of an observation.
-const lookGroup = "pi-chrome-look"
+// lookGroup holds what observations return. All of it is copied, so that it may
+// be released at any time. nodeGroup holds the nodes that are handed to the
+// page while one observation runs.
+const (
+	lookGroup = "pi-chrome-look"
+	nodeGroup = "pi-chrome-look-nodes"
+)
 
 // kept is what a frame's isolated world keeps for us: functions that need not
 // be sent and compiled again, and the document.
@@ -127,35 +132,37 @@ func (t *Tab) nodeObject(ctx context.Context, f frameRef, node cdp.BackendNodeID
 	if err != nil {
 		return "", err
 	}
-	res, err := call(ctx, f.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node, ExecutionContextID: world, ObjectGroup: lookGroup})
+	res, err := call(ctx, f.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: node, ExecutionContextID: world, ObjectGroup: nodeGroup})
 	if err != nil {
 		return "", err
 	}
+	t.mu.Lock()
+	t.observed.handed = true
+	t.mu.Unlock()
 	if res.Object == nil || res.Object.ObjectID == "" {
 		return "", fmt.Errorf("node %d has no object", node)
 	}
 	return res.Object.ObjectID, nil
 }
 
-// endLook releases the remote objects of an observation, one call for each
-// session. Failing to do so costs memory in the page only, until its next
-// navigation.
-func (t *Tab) endLook(ctx context.Context, views []*view) {
+// release lets go of a group of remote objects in the sessions of some frames.
+// Failing to do so costs memory in the page only, until its next navigation.
+func (t *Tab) release(ctx context.Context, frames []frameRef, group string) {
 	seen := map[string]bool{}
 	var fns []func() error
-	for _, v := range views {
-		if v == nil || seen[v.frame.session] {
+	for _, f := range frames {
+		if seen[f.session] {
 			continue
 		}
-		seen[v.frame.session] = true
+		seen[f.session] = true
 		fns = append(fns, func() error {
 			ctx, cancel := context.WithTimeout(ctx, childBound)
 			defer cancel()
-			_, err := call(ctx, v.frame.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: lookGroup})
+			_, err := call(ctx, f.s, runtime.ReleaseObjectGroup, runtime.ReleaseObjectGroupParams{ObjectGroup: group})
 			return err
 		})
 	}
 	if err := together(fns...); err != nil {
-		t.log.Debug("releasing objects", "error", err)
+		t.log.Debug("releasing objects", "group", group, "error", err)
 	}
 }

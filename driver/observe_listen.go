@@ -202,7 +202,7 @@ func (t *Tab) lookUp(ctx context.Context, v *view, ids []cdp.BackendNodeID) (aga
 		if at := n[1]; at >= 0 && at < len(v.rows) {
 			r := &v.rows[at]
 			if !r.has(rowCandidate) {
-				r.num, r.x, r.y, r.w, r.h = n[0], n[2], n[3], n[4], n[5]
+				r.num, r.x, r.y, r.w, r.h = n[0], int32(n[2]), int32(n[3]), int32(n[4]), int32(n[5])
 				r.flags |= rowCandidate | n[6]
 			}
 		}

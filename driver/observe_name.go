@@ -30,7 +30,7 @@ func (v *view) name(i int) string {
 	if s, ok := v.naming.names[i]; ok {
 		return s
 	}
-	n := naming{v: v, root: i, visited: map[int]bool{}}
+	n := naming{v: v, root: i}
 	s := collapse(n.compute(i, false, false))
 	if v.naming.names == nil {
 		v.naming.names = map[int]string{}
@@ -62,11 +62,30 @@ func collapse(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == 0xa0 || unicode.IsSpace(r) }), " ")
 }
 
+// rowSet is a set of rows, of which there are few as a rule.
+type rowSet struct {
+	few  []int
+	many map[int]bool
+}
+
+func (s *rowSet) has(i int) bool { return s.many[i] || slices.Contains(s.few, i) }
+
+func (s *rowSet) add(i int) {
+	if len(s.few) < 16 {
+		s.few = append(s.few, i)
+		return
+	}
+	if s.many == nil {
+		s.many = map[int]bool{}
+	}
+	s.many[i] = true
+}
+
 // naming is one computation of a name.
 type naming struct {
 	v       *view
 	root    int
-	visited map[int]bool
+	visited rowSet
 	rows    int
 	refs    bool // within a labelledby or label traversal
 }
@@ -76,7 +95,7 @@ type naming struct {
 func (n *naming) compute(i int, child, direct bool) string {
 	v := n.v
 	r := &v.rows[i]
-	if n.visited[i] || n.rows > maxNameRows {
+	if n.visited.has(i) || n.rows > maxNameRows {
 		return ""
 	}
 	if r.tag == "" {
@@ -87,7 +106,7 @@ func (n *naming) compute(i int, child, direct bool) string {
 		return ""
 	}
 	n.rows++
-	n.visited[i] = true
+	n.visited.add(i)
 	if !n.refs {
 		if ids := v.rel.labelledBy[i]; len(ids) > 0 {
 			if s := n.joined(ids); s != "" {
@@ -100,7 +119,7 @@ func (n *naming) compute(i int, child, direct bool) string {
 		// A control within a label gives what it holds.
 		switch role {
 		case "textbox", "searchbox", "Date", "DateTime", "InputTime", "spinbutton", "slider":
-			if r.tag != "button" && !r.hasAttr("aria-label") {
+			if r.tag != "button" {
 				if s, ok := r.attr("aria-valuetext"); ok {
 					return s
 				}
@@ -286,9 +305,9 @@ func (n *naming) labels(i int) string {
 func (n *naming) joined(ids []int) string {
 	var parts []string
 	for _, id := range ids {
-		sub := naming{v: n.v, root: n.root, visited: map[int]bool{}, rows: n.rows, refs: true}
+		sub := naming{v: n.v, root: n.root, rows: n.rows, refs: true}
 		if id != n.root {
-			sub.visited[n.root] = true
+			sub.visited.add(n.root)
 		}
 		s := collapse(sub.compute(id, id != n.root, true))
 		n.rows = sub.rows
@@ -337,7 +356,7 @@ func (n *naming) content(i int) string {
 		b.WriteString(s)
 		gap = after
 	}
-	if s := v.rows[i].before; s != "" {
+	if s := v.rows[i].generated().before; s != "" {
 		put(s, false, false)
 	}
 	one := func(c int) {
@@ -364,12 +383,12 @@ func (n *naming) content(i int) string {
 		one(c)
 	}
 	for _, c := range v.rel.owns[i] {
-		if !n.visited[c] {
+		if !n.visited.has(c) {
 			gap = true
 			one(c)
 		}
 	}
-	if s := v.rows[i].after; s != "" {
+	if s := v.rows[i].generated().after; s != "" {
 		put(s, false, false)
 	}
 	return b.String()
@@ -397,7 +416,7 @@ func transformed(v *view, i int) string {
 		if v.rows[p].has(rowInvisible) {
 			return ""
 		}
-		switch v.rows[p].transform {
+		switch v.rows[p].generated().transform {
 		case 'u':
 			return strings.ToUpper(r.text)
 		case 'l':
@@ -438,6 +457,6 @@ func (v *view) label(i int) string {
 
 // text is everything a row says, with white space collapsed.
 func (v *view) text(i int) string {
-	n := naming{v: v, root: i, visited: map[int]bool{}}
+	n := naming{v: v, root: i}
 	return collapse(n.content(i))
 }

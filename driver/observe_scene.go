@@ -33,9 +33,13 @@ type action struct {
 	box    rect
 	score  int // of a query
 
-	known *known      // once it is shown
-	state ActionState // likewise
+	known *known       // once it is shown
+	state *ActionState // likewise
 }
+
+// minor reports whether the action is one cell of many that only the arrow keys
+// reach: what stands by itself is shown before it.
+func (a *action) minor() bool { return a.role == "gridcell" && !a.v.rows[a.row].has(rowFocusable) }
 
 // region is a part of the page that actions are grouped by: a context of the
 // contract.
@@ -45,8 +49,6 @@ type region struct {
 	name    string
 	up      *region
 	actions []*action // in reading order
-	shown   int
-	known   *known
 }
 
 // strongRegions stand by themselves however little they hold.

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,10 +32,34 @@ type ActionState struct {
 	Hidden        bool   `json:"hidden,omitempty" jsonschema:"not rendered, and usable all the same"`
 }
 
-// secret are the words of contract §1.9 that mark a field whose value is never
-// told.
-var secret = regexp.MustCompile(`(?i)password|passwd|pwd|secret|token|bearer|api[-_ ]?key|access[-_ ]?key|auth[-_ ]?code|one[-_ ]?time|otp|2fa|mfa|` +
-	`verification[-_ ]?code|recovery[-_ ]?code|credit[-_ ]?card|card[-_ ]?number|cc-number|cc-csc|cvc|cvv|security[-_ ]?code|ssn|social[-_ ]?security`)
+// The words of contract §1.9 that mark a field whose value is never told:
+// those that stand by themselves, and those of two words that may be joined by
+// nothing, a space, "-" or "_".
+var (
+	secretWords = strings.Fields("password passwd pwd secret token bearer otp 2fa mfa cvc cvv ssn")
+	secretPairs = strings.Fields("apikey accesskey authcode onetime verificationcode recoverycode creditcard cardnumber ccnumber cccsc securitycode socialsecurity")
+	joiners     = strings.NewReplacer(" ", "", "-", "", "_", "")
+)
+
+// secret reports whether a name marks a field that holds a secret.
+func secret(name string) bool {
+	if name == "" {
+		return false
+	}
+	low := strings.ToLower(name)
+	for _, w := range secretWords {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	joined := joiners.Replace(low)
+	for _, w := range secretPairs {
+		if strings.Contains(joined, w) {
+			return true
+		}
+	}
+	return false
+}
 
 // holds returns the value of a control, or that it is a secret.
 func (v *view) holds(i int) (value string, length int, redacted bool) {
@@ -51,7 +74,7 @@ func (v *view) holds(i int) (value string, length int, redacted bool) {
 		case "submit", "reset", "button", "image", "checkbox", "radio", "file":
 			return "", 0, false
 		}
-		if secret.MatchString(v.name(i)) || secret.MatchString(r.get("title")) {
+		if secret(v.name(i)) || secret(r.get("title")) {
 			return "", length, true
 		}
 		return r.get("~v"), length, false
@@ -66,7 +89,7 @@ func (v *view) holds(i int) (value string, length int, redacted bool) {
 		return s, runes(s), false
 	}
 	if v.editableRoot(i) {
-		if secret.MatchString(v.name(i)) {
+		if secret(v.name(i)) {
 			s := v.text(i)
 			return "", runes(s), true
 		}
@@ -200,6 +223,15 @@ func (v *view) disabled(i int) bool {
 var clickRoles = []string{"button", "checkbox", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "radio", "switch", "tab", "treeitem",
 	"DisclosureTriangle", "gridcell"}
 
+// What a row takes; nobody writes to these.
+var (
+	takesUpload = []string{verbUpload}
+	takesClick  = []string{verbClick}
+	takesKeys   = []string{verbClick, verbPress}
+	takesText   = []string{verbFill, verbPress}
+	takesAll    = []string{verbClick, verbPress, verbFill}
+)
+
 // verbs are what can be done with a row (contract §1.9). A row that cannot be
 // seen or used has none.
 func (v *view) verbs(i int) []string {
@@ -211,7 +243,7 @@ func (v *view) verbs(i int) []string {
 		return nil
 	}
 	if r.tag == "input" && r.get("~t") == "file" {
-		return []string{verbUpload}
+		return takesUpload
 	}
 	if v.hidden || r.has(rowInvisible) || r.has(rowNoEvents) || r.has(rowClipped) {
 		return nil
@@ -219,7 +251,7 @@ func (v *view) verbs(i int) []string {
 	if r.has(rowHidden) {
 		// A check box behind its label: the label is what a person clicks.
 		if r.tag == "input" && v.visibleLabel(i) >= 0 {
-			return []string{verbClick}
+			return takesClick
 		}
 		return nil
 	}
@@ -231,37 +263,37 @@ func (v *view) verbs(i int) []string {
 	switch {
 	case r.tag == "textarea", r.tag == "input" && textual(r.get("~t")):
 		if readonly {
-			return []string{verbClick, verbPress}
+			return takesKeys
 		}
-		return []string{verbFill, verbPress}
+		return takesText
 	case v.editableRoot(i), role == "searchbox", role == "spinbutton", role == "textbox":
-		return []string{verbFill, verbPress}
+		return takesText
 	case r.tag == "select":
 		if r.get("~lb") == "1" {
-			return []string{verbFill, verbPress}
+			return takesText
 		}
-		return []string{verbClick, verbPress, verbFill}
+		return takesAll
 	case role == "combobox", role == "slider":
-		return []string{verbClick, verbPress}
+		return takesKeys
 	case r.tag == "option":
-		return []string{verbClick}
+		return takesClick
 	case slices.Contains(clickRoles, role):
-		if role == "gridcell" && !r.has(rowFocusable) && !v.listening[i] {
+		if role == "gridcell" && !r.hasAttr("tabindex") && !v.listening[i] {
 			return nil
 		}
-		return []string{verbClick}
+		return takesClick
 	case r.tag == "label":
 		return nil
 	}
 	tab, tabbed := r.attr("tabindex")
 	if tabbed && strings.TrimSpace(tab) != "-1" || r.hasAttr("onclick") || r.tag == "summary" {
-		return []string{verbClick}
+		return takesClick
 	}
 	if v.listening[i] && v.clickable(i) {
-		return []string{verbClick}
+		return takesClick
 	}
 	if r.has(rowPointer) && v.pointed(i) {
-		return []string{verbClick}
+		return takesClick
 	}
 	return nil
 }

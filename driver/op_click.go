@@ -13,10 +13,11 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// ClickIn is the input of chrome_click: exactly one of ref, selector, x and y.
+// ClickIn is the input of chrome_click: exactly one of ref, selector, find, x and y.
 type ClickIn struct {
 	Ref             string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the element, by a ref that the latest snapshot shows with [click]"`
 	Selector        string   `json:"selector,omitzero" minLength:"1" jsonschema:"the element, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find            *FindBy  `json:"find,omitempty" jsonschema:"the element, by what a person perceives of it; it must fit one visible element only, or give index"`
 	X               *float64 `json:"x,omitempty" jsonschema:"a point of the viewport in CSS pixels, from its left"`
 	Y               *float64 `json:"y,omitempty" jsonschema:"and from its top"`
 	Button          string   `json:"button,omitzero" enum:"left|middle|right" jsonschema:"left when absent"`
@@ -58,10 +59,11 @@ var opClick = op.Define(op.Spec{
 		"Nothing else is clicked in its stead. The receipt tells what changed once the page has come to rest: address, title, focus, scroll position, " +
 		"values and states, a dialog, new tabs, downloads. A click that opens a dialog returns with it.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"ref"},
-	OneOf: [][]string{{"ref", "selector", "x+y"}},
+	OneOf: [][]string{{"ref", "selector", "find", "x+y"}},
 	Examples: []op.Example{
 		{Title: "Click a button", Input: json.RawMessage(`{"selector":"#button"}`), Page: "input/click-log.html"},
 		{Title: "Double click and look", Input: json.RawMessage(`{"selector":"#button","clicks":2,"includeSnapshot":true}`), Page: "input/click-log.html"},
+		{Title: "Click what is named so", Input: json.RawMessage(`{"find":{"role":"button","name":"click me"}}`), Page: "input/click-log.html"},
 		{Title: "Click a point", Input: json.RawMessage(`{"x":40,"y":30}`), Page: "input/click-log.html"},
 	},
 	Errors: []op.Code{op.StaleActionRef, op.ActionVerbMismatch, op.InvalidActionTarget, op.ActionTargetNotFound, op.ClickIntercepted,
@@ -70,6 +72,9 @@ var opClick = op.Define(op.Spec{
 
 func click(ctx context.Context, c *Call, in ClickIn) (ClickOut, error) {
 	t := c.tab
+	if err := checkFind("chrome_click", in.Find); err != nil {
+		return ClickOut{}, err
+	}
 	if in.Button == "" {
 		in.Button = "left"
 	}
@@ -106,7 +111,7 @@ func (t *Tab) clickTarget(ctx context.Context, c *Call, w *witness, in ClickIn, 
 	if in.X != nil {
 		return t.clickPoint(ctx, c, w, point{*in.X, *in.Y}, in, p)
 	}
-	n, err := t.element(ctx, elementInput{in.Ref, in.Selector}, verbClick)
+	n, err := t.element(ctx, elementInput{in.Ref, in.Selector, in.Find}, verbClick)
 	if err != nil {
 		return aimed{}, err
 	}
@@ -115,28 +120,15 @@ func (t *Tab) clickTarget(ctx context.Context, c *Call, w *witness, in ClickIn, 
 
 // clickPoint clicks a point of the viewport, whatever lies there.
 func (t *Tab) clickPoint(ctx context.Context, c *Call, w *witness, at point, in ClickIn, p *pace) (aimed, error) {
-	tg := aimed{what: "the point", frame: w.main, at: at}
-	if math.IsNaN(at.x) || math.IsInf(at.x, 0) || math.IsNaN(at.y) || math.IsInf(at.y, 0) {
-		return tg, op.Invalidf("chrome_click: x and y must be finite numbers")
-	}
 	look, done := w.guard(ctx)
 	defer done()
 	if err := t.moveTo(look, w, at, 20, p); err != nil {
+		return aimed{frame: w.main}, err
+	}
+	tg, err := t.aimAtPoint(look, w, at)
+	if err != nil {
 		return tg, err
 	}
-	var found struct {
-		Tag  string   `json:"tag"`
-		View viewport `json:"view"`
-	}
-	if err := t.inputFn(look, w.main, "", "at", &found, at.x, at.y); err != nil {
-		return tg, err
-	}
-	if !found.View.has(at) {
-		return tg, op.Reject(op.InvalidActionTarget, "the point (%g, %g) is outside the viewport of tab %d, which is %g by %g; nothing was pressed",
-			at.x, at.y, t.conn.Key().TabID, found.View.Width, found.View.Height).WithHint("give a point inside the viewport").
-			WithDetail("point", map[string]float64{"x": at.x, "y": at.y}).WithDetail("url", t.url())
-	}
-	tg.aim.Tag = found.Tag
 	if err := w.arm(look); err != nil {
 		return tg, err
 	}
@@ -179,7 +171,12 @@ func (t *Tab) clickObject(ctx context.Context, c *Call, w *witness, n node, obje
 		}
 		err = together(
 			func() error { return t.check(look, tg) },
-			func() error { return w.arm(look, n.frame) })
+			func() error {
+				if w.frames != nil {
+					return nil // an earlier part of the call has armed it
+				}
+				return w.arm(look, n.frame)
+			})
 		if err == nil {
 			return tg, t.press(ctx, c, w, tg.at, in.Button, in.Clicks, p)
 		}

@@ -133,14 +133,78 @@ func evaluate(ctx context.Context, c *Call, in EvaluateIn) (evaluated, error) {
 	if err := json.Unmarshal(res.Result.Value, &out); err != nil {
 		return nil, fmt.Errorf("decoding the value: %w", err)
 	}
-	if _, err := cdpmodel.CheckProjection(out.Value); err != nil {
+	value, err := unpacked(out.Value)
+	if err == nil {
+		_, err = cdpmodel.CheckProjection(value)
+	}
+	if err != nil {
 		return nil, op.Unknown(op.EvaluationFailed, "chrome_evaluate on tab %d was done, but the page's own scripts garbled its value: %s", t.conn.Key().TabID, err).
 			WithHint("take a snapshot and look; reduce the value to text or numbers in the expression")
 	}
 	if out.Thrown {
-		return nil, t.threw(out.Value, head)
+		return nil, t.threw(value, head)
 	}
-	return projection(plainJSON(out.Value)), nil
+	return projection(plainJSON(value)), nil
+}
+
+// unpacked is a value of project.js as plain JSON: an object comes as the list
+// of its keys and that of its values, since the relay keeps no other order.
+func unpacked(raw json.RawMessage) (json.RawMessage, error) {
+	var out bytes.Buffer
+	if err := unpack(&out, raw); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func unpack(out *bytes.Buffer, raw json.RawMessage) error {
+	comma := func(i int) {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+	}
+	switch {
+	case len(raw) > 0 && raw[0] == '[':
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return err
+		}
+		out.WriteByte('[')
+		for i, item := range items {
+			comma(i)
+			if err := unpack(out, item); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+	case len(raw) > 0 && raw[0] == '{':
+		var object struct {
+			K []json.RawMessage `json:"k"`
+			V []json.RawMessage `json:"v"`
+		}
+		if err := json.Unmarshal(raw, &object); err != nil {
+			return err
+		}
+		if len(object.K) != len(object.V) {
+			return fmt.Errorf("an object has %d keys and %d values", len(object.K), len(object.V))
+		}
+		out.WriteByte('{')
+		for i, key := range object.K {
+			if len(key) == 0 || key[0] != '"' {
+				return fmt.Errorf("%.20s is a key", key)
+			}
+			comma(i)
+			out.Write(key)
+			out.WriteByte(':')
+			if err := unpack(out, object.V[i]); err != nil {
+				return err
+			}
+		}
+		out.WriteByte('}')
+	default:
+		out.Write(raw)
+	}
+	return nil
 }
 
 // plainJSON writes the value with as few escapes as may be, so that it is the

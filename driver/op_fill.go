@@ -15,15 +15,16 @@ import (
 // maxFill is how long a text may be, in UTF-16 units.
 const maxFill = 100_000
 
-// FillIn is the input of chrome_fill: the text, and one of ref and selector.
+// FillIn is the input of chrome_fill: the text, and one of ref, selector and find.
 type FillIn struct {
-	Ref             string `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the control, by a ref that the latest snapshot shows with [fill]"`
-	Selector        string `json:"selector,omitzero" minLength:"1" jsonschema:"the control, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
-	Text            string `json:"text" maxLength:"100000" jsonschema:"the whole new value; of a choice its label or value, of a check box true or false, of a date YYYY-MM-DD"`
-	Submit          bool   `json:"submit,omitzero" jsonschema:"press Enter afterwards"`
-	Pace            string `json:"pace,omitzero" enum:"fast|human" jsonschema:"human types key by key; default is the session's"`
-	IncludeSnapshot bool   `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int    `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Ref             string  `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the control, by a ref that the latest snapshot shows with [fill], or a check box or radio button with [click]"`
+	Selector        string  `json:"selector,omitzero" minLength:"1" jsonschema:"the control, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find            *FindBy `json:"find,omitempty" jsonschema:"the control, by what a person perceives of it; it must fit one visible element only, or give index"`
+	Text            string  `json:"text" maxLength:"100000" jsonschema:"the whole new value; of a choice its label or value, of a check box true or false, of a date YYYY-MM-DD"`
+	Submit          bool    `json:"submit,omitzero" jsonschema:"press Enter afterwards"`
+	Pace            string  `json:"pace,omitzero" enum:"fast|human" jsonschema:"human types key by key; default is the session's"`
+	IncludeSnapshot bool    `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int     `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -66,9 +67,10 @@ var opFill = op.Define(op.Spec{
 		"A value that the control cannot hold, a read-only, disabled or covered control is refused before anything is entered. The value is read back: `matches` says whether it is what was asked, " +
 		"`value` what the page made of it. Values of secrets are never returned.",
 	Effect: op.MayMutate, Deadline: op.TextInputDeadline, Tab: op.PageTab, Args: []string{"ref", "text"},
-	OneOf: [][]string{{"ref", "selector"}},
+	OneOf: [][]string{{"ref", "selector", "find"}},
 	Examples: []op.Example{
 		{Title: "Fill a field", Input: json.RawMessage(`{"selector":"#text","text":"new text"}`), Page: "input/fill-kinds.html"},
+		{Title: "Fill what is labeled so", Input: json.RawMessage(`{"find":{"label":"Email"},"text":"me@example.com"}`), Page: "input/fill-kinds.html"},
 		{Title: "Choose an option", Input: json.RawMessage(`{"selector":"#select","text":"Beta"}`), Page: "input/fill-kinds.html"},
 		{Title: "Search", Input: json.RawMessage(`{"selector":"#one input","text":"lamps","submit":true}`), Page: "input/submit.html"},
 	},
@@ -99,11 +101,14 @@ func fill(ctx context.Context, c *Call, in FillIn) (FillOut, error) {
 	if length > maxFill {
 		return FillOut{}, op.Invalidf("chrome_fill: field %q has %d UTF-16 units; allowed: at most %d", "text", length, maxFill).WithDetail("field", "text")
 	}
+	if err := checkFind("chrome_fill", in.Find); err != nil {
+		return FillOut{}, err
+	}
 	p := t.paceOf(c, in.Pace)
 	if err := t.leaseFrames(ctx); err != nil {
 		return FillOut{}, err
 	}
-	n, err := t.element(ctx, elementInput{in.Ref, in.Selector}, verbFill)
+	n, err := t.elementToFill(ctx, elementInput{in.Ref, in.Selector, in.Find})
 	if err != nil {
 		return FillOut{}, err
 	}
@@ -135,7 +140,7 @@ func fill(ctx context.Context, c *Call, in FillIn) (FillOut, error) {
 	if in.Submit && before == nil && !w.over() {
 		k := &keyboard{t: t, c: c, w: w, p: p, sent: true}
 		if pre.Kind == "check" || pre.Kind == "set" || pre.Kind == "select" {
-			if _, err := t.focus(ctx, c, w, n, false); err != nil {
+			if _, err := t.focus(ctx, c, w, n, caretKeep); err != nil {
 				return FillOut{}, err
 			}
 		}
@@ -219,7 +224,7 @@ func (t *Tab) enter(ctx context.Context, c *Call, w *witness, n node, pre prepar
 		}
 		return err
 	}
-	empty, err := t.focus(ctx, c, w, n, true)
+	empty, err := t.focus(ctx, c, w, n, caretAll)
 	if err != nil {
 		return err
 	}
@@ -231,7 +236,8 @@ func (t *Tab) enter(ctx context.Context, c *Call, w *witness, n node, pre prepar
 	case text == "":
 		return k.press(ctx, chord{def: namedKeys["delete"]})
 	case p.human && len([]rune(text)) <= humanTyping:
-		return k.typeText(ctx, text, pre.Tag == "textarea")
+		_, err := k.typeText(ctx, text, pre.Tag == "textarea")
+		return err
 	}
 	return k.insert(ctx, text)
 }

@@ -32,13 +32,14 @@ func modifiersOf(bits int64) Modifiers {
 	return Modifiers{Shift: bits&modShift != 0, Control: bits&modControl != 0, Alt: bits&modAlt != 0, Meta: bits&modMeta != 0}
 }
 
-// PressIn is the input of chrome_press: a key, and at most one of ref and
-// selector.
+// PressIn is the input of chrome_press: a key, and at most one of ref,
+// selector and find.
 type PressIn struct {
 	Key             string    `json:"key" minLength:"1" maxLength:"100" jsonschema:"a character, a name such as Enter, PageDown, F5 or Numpad1, or a chord such as Control+Shift+K"`
 	Modifiers       Modifiers `json:"modifiers,omitzero" jsonschema:"modifiers to hold, as an alternative to a chord"`
 	Ref             string    `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the element that gets the focus first, by a ref shown with [press]; without it keys go where the focus is"`
 	Selector        string    `json:"selector,omitzero" minLength:"1" jsonschema:"the same, by CSS that matches exactly one"`
+	Find            *FindBy   `json:"find,omitempty" jsonschema:"the same, by what a person perceives of it"`
 	Pace            string    `json:"pace,omitzero" enum:"fast|human" jsonschema:"human holds the key as a finger does; default is the session's"`
 	IncludeSnapshot bool      `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
 	MaxElements     int       `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
@@ -68,10 +69,10 @@ var opPress = op.Define(op.Spec{
 	Name: "input.key", Tool: "chrome_press", Profile: "core", Title: "Press",
 	Summary: "Press a key or a chord such as Control+Shift+K.",
 	Doc: "Presses and releases a key of a US keyboard, with trusted events and the right key codes; modifiers go down and up as keys of their own. " +
-		"With `ref` or `selector` that element gets the focus first; otherwise the key goes to what has the focus, in whichever frame. " +
+		"With `ref`, `selector` or `find` that element gets the focus first; otherwise the key goes to what has the focus, in whichever frame. " +
 		"Names are taken in any case (`enter`, `PgDn`, `ctrl+a`). A character that no key types (é, an emoji) is entered as text. Text of more than one character goes in with chrome_fill.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"key"},
-	OneOf: [][]string{{"ref", "selector", ""}},
+	OneOf: [][]string{{"ref", "selector", "find", ""}},
 	Examples: []op.Example{
 		{Title: "Press Enter in a field", Input: json.RawMessage(`{"key":"Enter","selector":"#field"}`), Page: "input/keys.html"},
 		{Title: "Press a chord", Input: json.RawMessage(`{"key":"Control+Shift+K"}`), Page: "input/keys.html"},
@@ -90,6 +91,9 @@ func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
 	if err != nil {
 		return PressOut{}, err
 	}
+	if err := checkFind("chrome_press", in.Find); err != nil {
+		return PressOut{}, err
+	}
 	p := t.paceOf(c, in.Pace)
 	if err := t.leaseFrames(ctx); err != nil {
 		return PressOut{}, err
@@ -100,13 +104,13 @@ func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
 	}
 	defer w.stop()
 	ref := ""
-	if in.Ref != "" || in.Selector != "" {
-		n, err := t.element(ctx, elementInput{in.Ref, in.Selector}, verbPress)
+	if in.Ref != "" || in.Selector != "" || in.Find != nil {
+		n, err := t.element(ctx, elementInput{in.Ref, in.Selector, in.Find}, verbPress)
 		if err != nil {
 			return PressOut{}, err
 		}
 		ref = n.ref
-		if err := t.focusNode(ctx, c, w, n); err != nil {
+		if _, err := t.focusNode(ctx, c, w, n, false); err != nil {
 			w.disarm(ctx)
 			return PressOut{}, w.untouched(err)
 		}
@@ -135,36 +139,62 @@ func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
 	return out, nil
 }
 
-// focusNode gives an element the focus for keys, and has its page watch.
-func (t *Tab) focusNode(ctx context.Context, c *Call, w *witness, n node) error {
-	look, done := w.guard(ctx)
-	defer done()
-	object, err := t.resolve(look, n.frame, n.backend)
-	if err != nil {
-		return t.staleNode(n, err)
-	}
-	defer t.releaseTarget(ctx, n.frame)
-	var can struct {
-		State  string `json:"state"`
-		Reason string `json:"reason"`
-	}
-	if err := t.inputFn(look, n.frame, object, "keyable", &can); err != nil {
-		return t.staleNode(n, err)
-	}
-	if err := t.refusal(n.String(), n.ref, can.State, can.Reason, "", "", point{}); err != nil {
-		return err
-	}
-	if err := w.arm(look, n.frame); err != nil {
-		return err
-	}
-	_, err = t.focus(ctx, c, w, n, false)
-	return err
+// keyable is what the page said of an element that is to get keys.
+type keyable struct {
+	State        string  `json:"state"`
+	Reason       string  `json:"reason"`
+	Tag          string  `json:"tag"`
+	RequestedTag string  `json:"requestedTag"`
+	Blocker      string  `json:"blocker"`
+	Within       string  `json:"within"`
+	X            float64 `json:"x"`
+	Y            float64 `json:"y"`
 }
 
-// focus gives the control prepared last the focus, with all of its text
-// selected when asked. It fails when something else keeps or takes the focus:
-// nothing was entered then.
-func (t *Tab) focus(ctx context.Context, c *Call, w *witness, n node, selectAll bool) (empty bool, err error) {
+// focusNode gives an element the focus for keys, and has its page watch. For
+// typing the element stands for the control that takes its text, and the caret
+// goes to the end of what it holds.
+func (t *Tab) focusNode(ctx context.Context, c *Call, w *witness, n node, typing bool) (keyable, error) {
+	look, done := w.guard(ctx)
+	defer done()
+	var can keyable
+	object, err := t.resolve(look, n.frame, n.backend)
+	if err != nil {
+		return can, t.staleNode(n, err)
+	}
+	defer t.releaseTarget(ctx, n.frame)
+	if err := t.inputFn(look, n.frame, object, "keyable", &can, typing); err != nil {
+		return can, t.staleNode(n, err)
+	}
+	if can.State == "not-editable" {
+		return can, t.unfillable(n, prepared{State: can.State, Reason: can.Reason, Tag: can.Tag}, "")
+	}
+	if err := t.refusal(n.String(), n.ref, can.State, can.Reason, can.Blocker, can.Within, point{can.X, can.Y}); err != nil {
+		return can, err
+	}
+	if w.frames == nil { // a click before may have armed it
+		if err := w.arm(look, n.frame); err != nil {
+			return can, err
+		}
+	}
+	caret := caretKeep
+	if typing {
+		caret = caretEnd
+	}
+	_, err = t.focus(ctx, c, w, n, caret)
+	return can, err
+}
+
+// What becomes of the caret when a control gets the focus.
+const (
+	caretKeep = "keep"
+	caretEnd  = "end" // behind all of its text
+	caretAll  = "all" // all of its text is selected
+)
+
+// focus gives the control prepared last the focus. It fails when something
+// else keeps or takes the focus: nothing was entered then.
+func (t *Tab) focus(ctx context.Context, c *Call, w *witness, n node, caret string) (empty bool, err error) {
 	var got struct {
 		State     string `json:"state"`
 		Other     string `json:"other"`
@@ -172,7 +202,7 @@ func (t *Tab) focus(ctx context.Context, c *Call, w *witness, n node, selectAll 
 		Empty     bool   `json:"empty"`
 	}
 	c.begin()
-	err = w.deliver(ctx, func(ctx context.Context) error { return t.inputFn(ctx, n.frame, "", "focus", &got, selectAll) })
+	err = w.deliver(ctx, func(ctx context.Context) error { return t.inputFn(ctx, n.frame, "", "focus", &got, caret) })
 	if err != nil {
 		return false, t.focusFailed(c, w, n, err)
 	}

@@ -134,6 +134,15 @@ func (t *Tab) letGo(ctx context.Context, w *witness, up func(context.Context) er
 	return err
 }
 
+// cause is the error of a call that failed, told as one after an effect where
+// there may have been one.
+func (c *Call) cause(err error) error {
+	if c.effects.Load() {
+		return cleared(err)
+	}
+	return err
+}
+
 // cleared is an error after something was already pressed: that a later event
 // was not delivered must not pass for "had no effect".
 func cleared(err error) error {

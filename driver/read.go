@@ -273,7 +273,10 @@ func (t *Tab) readOut(ctx context.Context, sc *scene, f *frontier, list []*conte
 
 // blockOut is a block as programs get it.
 func (t *Tab) blockOut(found map[spot]*described, b *content, uid string) BlockOut {
-	o := BlockOut{Kind: b.kind, UID: uid, Text: b.text, Level: b.level, Depth: b.depth, Number: b.ordinal, Continued: b.continued, State: b.state, Links: []LinkOut{}}
+	o := BlockOut{Kind: b.kind, UID: uid, Text: b.text, Level: b.level, Depth: b.depth, Number: b.ordinal, Continued: b.continued, Links: []LinkOut{}}
+	if b.role != "" {
+		o.State = new(b.v.state(b.row, b.role))
+	}
 	if b.region.ok() && b.region.row >= 0 {
 		role, name := b.region.v.role(b.region.row), (&region{spot: b.region}).title()
 		if k := t.mention(found, b.region, role, name); k != nil {

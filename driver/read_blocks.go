@@ -25,7 +25,7 @@ const (
 const maxPiece = 1200
 
 // maxBlocks bounds the blocks of one reading; more are counted.
-const maxBlocks = 50_000
+const maxBlocks = 200_000
 
 // content is one block of a page's text.
 type content struct {
@@ -37,8 +37,7 @@ type content struct {
 	ordinal   int // of an ordered list's item
 	continued bool
 	links     []contentLink
-	region    spot // the landmark around it
-	state     *ActionState
+	region    spot   // the landmark around it
 	role      string // of a field
 }
 
@@ -353,7 +352,13 @@ func (r *reader) row(v *view, i int) {
 		r.flush()
 		return
 	}
+	if e.has(rowAtomic) {
+		r.gap = true
+	}
 	r.children(v, i)
+	if e.has(rowAtomic) {
+		r.gap = true
+	}
 }
 
 // inCell reads a row of a table's cell: everything becomes its text.
@@ -395,11 +400,7 @@ func (r *reader) link(v *view, i int) {
 	}
 	before := r.text.Len()
 	at := len(r.links)
-	href := e.get("~u")
-	if href == "" {
-		href = first(e, "href", "xlink:href")
-	}
-	r.links = append(r.links, contentLink{spot: spot{v, i}, href: head(href, 600)})
+	r.links = append(r.links, contentLink{spot: spot{v, i}, href: head(v.href(i), 600)})
 	if block && r.cells == 0 {
 		// A card: its blocks are read as such, and each knows the link.
 		link := r.links[at]
@@ -497,12 +498,11 @@ func (v *view) isField(i int) bool {
 // field reads a control as its name and what it holds.
 func (r *reader) field(v *view, i int) {
 	role := v.role(i)
-	state := v.state(i, role)
 	text := v.fieldText(i)
 	if text == "" {
 		return
 	}
-	r.add(content{spot: spot{v, i}, kind: kindField, state: &state, role: role, region: r.kinds[len(r.kinds)-1].region}, text)
+	r.add(content{spot: spot{v, i}, kind: kindField, role: role, region: r.kinds[len(r.kinds)-1].region}, text)
 }
 
 func mark(v *view, i int) string {
@@ -515,6 +515,14 @@ func mark(v *view, i int) string {
 // fieldText is a control on one line: `Email: ada@example.test`, `[x] Agreed`,
 // `[Save]`, `Password: (9 characters, not shown)`.
 func (v *view) fieldText(i int) string {
+	s := v.enabledText(i)
+	if s != "" && v.disabled(i) {
+		s += " (disabled)"
+	}
+	return s
+}
+
+func (v *view) enabledText(i int) string {
 	r := &v.rows[i]
 	role := v.role(i)
 	name := oneLine(v.name(i))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/inspector"
 	"github.com/chromedp/cdproto/page"
 
@@ -34,8 +35,9 @@ const (
 
 // StateChange is one state that an input changed.
 type StateChange struct {
-	What   string `json:"what" jsonschema:"value, checked, expanded, pressed, selected, invalid, current, open, disabled or hidden"`
+	What   string `json:"what" jsonschema:"name, value, checked, expanded, pressed, selected, invalid, current, open, disabled or hidden"`
 	Of     string `json:"of" jsonschema:"the element, such as checkbox \"News\""`
+	Ref    string `json:"ref,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 	Self   bool   `json:"self,omitempty"` // the target itself
@@ -57,9 +59,13 @@ type Receipt struct {
 
 	Title      string        `json:"title,omitempty" jsonschema:"the new title"`
 	Focus      string        `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
+	FocusRef   string        `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
 	Changes    []StateChange `json:"changes,omitempty" jsonschema:"at most 12"`
-	Appeared   []string      `json:"appeared,omitempty" jsonschema:"controls that appeared, at most 12"`
-	Vanished   []string      `json:"vanished,omitempty" jsonschema:"controls that went, at most 12"`
+	Opened     []string      `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
+	Appeared   []Thing       `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
+	Vanished   []Thing       `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
+	More       int           `json:"more,omitempty" jsonschema:"how many more appeared or went"`
+	Unlisted   string        `json:"unlisted,omitempty" jsonschema:"why what appeared has no refs"`
 	Text       []string      `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
 	Dialog     *Dialog       `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
 	Navigating string        `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
@@ -69,29 +75,41 @@ type Receipt struct {
 	Crashed    bool          `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
 }
 
+// pageNote is a change as its page tells it.
+type pageNote struct {
+	StateChange
+	Num int `json:"num"` // of the element in its document, 0 for none
+}
+
 // pageReport is what the page's own watch tells.
 type pageReport struct {
-	Missed        bool          `json:"missed"`
-	URL           string        `json:"url"`
-	URLBefore     string        `json:"urlBefore"`
-	Title         string        `json:"title"`
-	TitleBefore   string        `json:"titleBefore"`
-	Focus         string        `json:"focus"`
-	FocusChanged  bool          `json:"focusChanged"`
-	ScrollChanged bool          `json:"scrollChanged"`
-	Mutations     int           `json:"mutations"`
-	Notes         []StateChange `json:"notes"`
-	Text          []string      `json:"text"`
-	Appeared      []string      `json:"appeared"`
-	Vanished      []string      `json:"vanished"`
-	Busy          bool          `json:"busy"`
+	Missed        bool        `json:"missed"`
+	URL           string      `json:"url"`
+	URLBefore     string      `json:"urlBefore"`
+	Title         string      `json:"title"`
+	TitleBefore   string      `json:"titleBefore"`
+	Token         string      `json:"token"`
+	Focus         string      `json:"focus"`
+	FocusNum      int         `json:"focusNum"`
+	FocusChanged  bool        `json:"focusChanged"`
+	ScrollChanged bool        `json:"scrollChanged"`
+	Mutations     int         `json:"mutations"`
+	Notes         []pageNote  `json:"notes"`
+	Text          []string    `json:"text"`
+	Large         bool        `json:"large"` // too many elements to compare all of them
+	Fresh         int         `json:"fresh"` // elements that can be seen now and could not before
+	Appeared      []pageThing `json:"appeared"`
+	Vanished      []pageThing `json:"vanished"`
+	Dialogs       []string    `json:"dialogs"`
+	Busy          bool        `json:"busy"`
 }
 
 // witness watches a tab while an input is given.
 type witness struct {
 	t      *Tab
 	main   frameRef
-	frames []frameRef // whose page watch is armed, the main frame first
+	frames []frameRef                   // whose page watch is armed, the main frame first
+	had    map[cdp.FrameID]cdp.LoaderID // the documents of the tab when the watch began
 	stop   func()
 	quiet  int // frames in a row without news that end the wait
 
@@ -122,7 +140,8 @@ func (t *Tab) witness() (*witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &witness{t: t, main: f, quiet: 2, blocked: make(chan struct{}), news: make(chan struct{}, 1), lastInput: time.Now()}
+	t.renamedTarget() // of an input that ended without a receipt
+	w := &witness{t: t, main: f, had: t.hadFrames(), quiet: 2, blocked: make(chan struct{}), news: make(chan struct{}, 1), lastInput: time.Now()}
 	w.stop = t.watch(w.event)
 	return w, nil
 }
@@ -265,6 +284,15 @@ func (w *witness) gone(err error) bool {
 	return err != nil && !errors.Is(err, op.ErrNotDelivered) && w.committed != ""
 }
 
+// ended reports whether an error, or what else there is to see, means only that
+// the page opened a dialog or went away: no error then, the receipt tells.
+func (w *witness) ended(err error) bool {
+	if _, refused := errors.AsType[*op.Error](err); refused {
+		return false
+	}
+	return errors.Is(err, errDialog) || w.gone(err) || w.over()
+}
+
 // deliver sends one input event. It returns errDialog, without the answer,
 // when a dialog opens first: the page takes input in only after it is closed.
 func (w *witness) deliver(ctx context.Context, send func(context.Context) error) error {
@@ -355,6 +383,7 @@ func (w *witness) disarm(ctx context.Context) {
 // load it waits for the content of a new page too. It never fails: what could
 // not be seen is left out.
 func (w *witness) settle(ctx context.Context, load bool) Receipt {
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	reports := make([]*pageReport, len(w.frames))
 	done := make(chan struct{})
@@ -378,7 +407,8 @@ func (w *witness) settle(ctx context.Context, load bool) Receipt {
 	w.await(ctx, done, load)
 	cancel()
 	<-done
-	return w.receipt(reports)
+	fresh := w.appeared(outer, reports)
+	return w.receipt(reports, fresh)
 }
 
 // await returns when the page's own reports are there, or when a dialog, the
@@ -431,7 +461,8 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 }
 
 // receipt puts together what the tab and its pages told.
-func (w *witness) receipt(reports []*pageReport) Receipt {
+func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
+	known := w.knownOf(reports)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := Receipt{URLBefore: w.main.url, URLAfter: w.main.url, ObservedAfterMs: time.Since(w.lastInput).Milliseconds(),
@@ -439,7 +470,7 @@ func (w *witness) receipt(reports []*pageReport) Receipt {
 	if now, ok := w.t.frameByID(w.main.id); ok {
 		r.URLAfter = now.url
 	}
-	mutations := 0
+	mutations, differs := 0, false
 	for i, p := range reports {
 		if p == nil {
 			continue
@@ -454,7 +485,7 @@ func (w *witness) receipt(reports []*pageReport) Receipt {
 		if p.FocusChanged {
 			r.FocusChanged = true
 			if p.Focus != "" && (i > 0 || !strings.HasPrefix(p.Focus, "iframe")) || r.Focus == "" {
-				r.Focus = p.Focus
+				r.Focus, r.FocusRef = p.Focus, known.ref(i, p.FocusNum)
 			}
 		}
 		if i > 0 && p.Title != p.TitleBefore {
@@ -462,15 +493,30 @@ func (w *witness) receipt(reports []*pageReport) Receipt {
 		}
 		r.ScrollChanged = r.ScrollChanged || p.ScrollChanged
 		mutations += p.Mutations
-		r.Changes = append(r.Changes, p.Notes...)
-		r.Appeared = append(r.Appeared, p.Appeared...)
-		r.Vanished = append(r.Vanished, p.Vanished...)
+		for _, c := range p.Notes {
+			c.Ref = known.ref(i, c.Num)
+			r.Changes = append(r.Changes, c.StateChange)
+		}
+		if !fresh.looked {
+			r.Appeared = append(r.Appeared, things(p.Appeared)...)
+		}
+		r.Vanished = append(r.Vanished, known.vanished(i, p.Vanished)...)
+		r.Opened = append(r.Opened, p.Dialogs...)
+		if p.Fresh > 0 || len(p.Vanished) > 0 {
+			differs = true
+		}
 		r.Text = append(r.Text, p.Text...)
 		r.Busy = r.Busy || p.Busy
 	}
-	r.Changes, r.Appeared, r.Vanished, r.Text = firstN(r.Changes, 12), firstN(r.Appeared, 12), firstN(r.Vanished, 12), firstN(r.Text, 3)
+	if w.committed != "" { // all of it went with its page
+		r.Appeared, r.Vanished, r.Opened = nil, nil, nil
+	} else {
+		r.Appeared, r.Unlisted = append(r.Appeared, fresh.list...), fresh.why
+	}
+	r.More = max(0, len(r.Appeared)-maxThings) + max(0, len(r.Vanished)-maxThings)
+	r.Changes, r.Appeared, r.Vanished, r.Text, r.Opened = firstN(r.Changes, 12), firstN(r.Appeared, maxThings), firstN(r.Vanished, maxThings), firstN(r.Text, 3), firstN(r.Opened, 3)
 	r.URLChanged = r.URLAfter != r.URLBefore || w.committed != ""
-	r.PageChanged = mutations > 0 || len(r.Changes) > 0 || w.committed != ""
+	r.PageChanged = mutations > 0 || differs || len(r.Changes) > 0 || w.committed != ""
 	add := func(yes bool, what string) {
 		if yes && !slices.Contains(r.ObservedChanges, what) {
 			r.ObservedChanges = append(r.ObservedChanges, what)
@@ -492,6 +538,7 @@ func (w *witness) receipt(reports []*pageReport) Receipt {
 	if len(r.ObservedChanges) == 0 && !r.Crashed {
 		r.Outcome = outcomeNothing
 	}
+	r.Changes = append(w.t.renamedTarget(), r.Changes...)
 	return r
 }
 
@@ -532,17 +579,26 @@ func (r Receipt) text(kind string, notes ...string) string {
 	if r.TitleChanged {
 		add("title: %s", cut(r.Title, 120))
 	}
+	for _, name := range r.Opened {
+		add("dialog of the page: %s", quoteName(name, 80))
+	}
 	for _, c := range r.Changes {
-		add("%s of %s: %s → %s", c.What, c.Of, shownValue(c.Before), shownValue(c.After))
+		add("%s of %s%s: %s → %s", c.What, c.Of, refMark(c.Ref), shownValue(c.Before), shownValue(c.After))
 	}
 	if r.FocusChanged {
-		add("focus: %s", shownValue(r.Focus))
+		add("focus: %s%s", shownValue(r.Focus), refMark(r.FocusRef))
 	}
-	if len(r.Appeared) > 0 {
-		add("appeared: %s", strings.Join(r.Appeared, ", "))
+	for _, a := range r.Appeared {
+		add("appeared: %s", a)
 	}
-	if len(r.Vanished) > 0 {
-		add("vanished: %s", strings.Join(r.Vanished, ", "))
+	for _, v := range r.Vanished {
+		add("vanished: %s", v)
+	}
+	if r.More > 0 {
+		add("%d more appeared or went", r.More)
+	}
+	if r.Unlisted != "" && len(r.Appeared) > 0 {
+		add("%s", r.Unlisted)
 	}
 	for _, s := range r.Text {
 		add("text: %s", s)

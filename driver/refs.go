@@ -34,7 +34,8 @@ type node struct {
 	backend  cdp.BackendNodeID // for t.resolve
 	ref      string            // "el-3", or "" for one that no snapshot has shown
 	role     string            // as the snapshot told it; "" when unknown
-	name     string            // likewise
+	name     string            // likewise; what it says now where that is something else
+	was      string            // the name in the snapshot then, otherwise ""
 	tag      string            // lower case local name; "" when unknown
 	box      rect              // in the viewport of the main frame, as of the snapshot
 	boxKnown bool
@@ -54,6 +55,9 @@ func (n node) String() string {
 	}
 	if n.name != "" {
 		parts = append(parts, quoteName(n.name, 80))
+	}
+	if n.was != "" {
+		parts = append(parts, "(it was "+quoteName(n.was, 80)+")")
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("node %d", n.backend)
@@ -80,7 +84,6 @@ type known struct {
 	box     rect
 	boxed   bool
 	verbs   []string // of the latest snapshot that showed it; nil for none
-	context bool     // shown as a context: it can be expanded
 	used    int      // the observation that showed it last
 }
 
@@ -105,6 +108,8 @@ type observations struct {
 	last         map[string]*lastSnapshot // by session key
 	backends     map[backendKey]int       // number in the document by backend id
 	functions    map[cdp.FrameID]*kept    // what the page keeps for us
+	renamed      *StateChange             // the target of the input that runs, see byRef
+	handed       bool                     // nodes were handed to the page and must be released
 	turn         chan struct{}            // holds one token while the tab is looked at
 }
 
@@ -169,10 +174,15 @@ func (o *observations) trimLocked() {
 }
 
 // forgetDocumentsLocked drops what belongs to documents that are gone: live
-// has the token of each frame's present document.
+// has the token of each frame's present document, or "" for a frame that is
+// there and could not be read just now.
 func (o *observations) forgetDocumentsLocked(live map[cdp.FrameID]string) {
+	gone := func(frame cdp.FrameID, token string) bool {
+		now, ok := live[frame]
+		return !ok || now != "" && now != token
+	}
 	for key, k := range o.byKey {
-		if live[key.frame] != key.token {
+		if gone(key.frame, key.token) {
 			delete(o.byKey, key)
 			delete(o.byRef, k.ref)
 		}
@@ -183,7 +193,7 @@ func (o *observations) forgetDocumentsLocked(live map[cdp.FrameID]string) {
 		}
 	}
 	for key := range o.backends {
-		if live[key.frame] != key.token {
+		if gone(key.frame, key.token) {
 			delete(o.backends, key)
 		}
 	}
@@ -220,24 +230,56 @@ func (t *Tab) byRef(ctx context.Context, ref, verb string) (node, error) {
 	if !ok {
 		return node{}, t.staleRef(ref, "its frame has gone")
 	}
-	if verb != "" && !slices.Contains(have.verbs, verb) {
-		e := op.Reject(op.ActionVerbMismatch, "%s on tab %d does not take %s: %s; nothing was done", nodeOf(have, f), t.conn.Key().TabID, verb, verbList(have.verbs)).
-			WithHint("use a ref that the latest snapshot shows with [%s]", verb)
-		return node{}, e.WithDetail("ref", ref).WithDetail("verb", verb).WithDetail("verbs", orEmpty(have.verbs)).WithDetail("url", f.url)
-	}
 	var found struct {
-		Found bool `json:"found"`
+		Found   bool   `json:"found"`
+		Renamed bool   `json:"renamed"`
+		Other   bool   `json:"other"`
+		Was     string `json:"was"`
+		Is      string `json:"is"`
 	}
 	if err := t.run(ctx, f, "node_alive", &found, have.key.token, have.key.num); err != nil {
 		return node{}, fmt.Errorf("looking for %s: %w", ref, err)
 	}
-	if !found.Found || have.backend == 0 {
+	if !found.Found {
 		return node{}, t.staleRef(ref, "its element has gone from the page")
 	}
 	if f, ok = t.frameByID(have.key.frame); !ok {
 		return node{}, t.staleRef(ref, "its frame has gone")
 	}
-	return nodeOf(have, f), nil
+	if verb != "" && !slices.Contains(have.verbs, verb) {
+		e := op.Reject(op.ActionVerbMismatch, "%s on tab %d does not take %s: %s; nothing was done", nodeOf(have, f), t.conn.Key().TabID, verb, verbList(have.verbs)).
+			WithHint("use a ref that the latest snapshot shows with [%s]", verb)
+		return node{}, e.WithDetail("ref", ref).WithDetail("verb", verb).WithDetail("verbs", orEmpty(have.verbs)).WithDetail("url", f.url)
+	}
+	if have.backend == 0 {
+		return node{}, t.staleRef(ref, "its element has gone from the page")
+	}
+	if found.Other && verb != "" {
+		e := t.staleRef(ref, fmt.Sprintf("its element shows another item of the list now: it said %s and says %s", quoteName(found.Was, 80), quoteName(found.Is, 80)))
+		return node{}, e.WithDetail("was", found.Was).WithDetail("is", found.Is)
+	}
+	n := nodeOf(have, f)
+	if found.Renamed && !found.Other {
+		// A button that says what it does next, such as Play and Pause.
+		n.was, n.name = n.name, head(oneLine(found.Is), maxNameShown)
+		t.mu.Lock()
+		t.observed.renamed = &StateChange{What: "name", Of: n.role, Ref: n.ref, Before: cut(n.was, 80), After: cut(n.name, 80), Self: true}
+		t.mu.Unlock()
+	}
+	return n, nil
+}
+
+// renamedTarget is what the receipt of an input says of a target that is
+// called something else than in the snapshot; it is told once.
+func (t *Tab) renamedTarget() []StateChange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.observed.renamed
+	t.observed.renamed = nil
+	if c == nil {
+		return nil
+	}
+	return []StateChange{*c}
 }
 
 func nodeOf(k known, f frameRef) node {

@@ -192,7 +192,7 @@ func (t *Tab) meetClosed(ctx context.Context, f frameRef) error {
 		return err
 	}
 	defer done()
-	_, err = t.look1(ctx, f, mainWalkMs)
+	_, err = t.look1(ctx, f, mainWalkMs, false)
 	return err
 }
 

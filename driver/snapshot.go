@@ -196,23 +196,23 @@ func (o SnapshotOut) Text() string { return o.text }
 
 // shot is a snapshot in the making.
 type shot struct {
-	t        *Tab
-	c        *Call
-	in       SnapshotOptions
-	sv       *survey
-	cap      int // characters of the text form
-	max      int // actions
-	all      []*action
-	pick     []*action // the actions to choose from, ranked
-	within   spot      // what was expanded
-	cont     *frontier // what is continued
-	byName   *region   // the group that an expansion shows
-	found    map[spot]*described
-	blocks   []*content
-	diff     DiffOut
-	changed  map[*action]bool
-	isAction map[spot]*action
-	out      SnapshotOut
+	t       *Tab
+	c       *Call
+	in      SnapshotOptions
+	sv      *survey
+	cap     int // characters of the text form
+	max     int // actions
+	all     []*action
+	pick    []*action // the actions to choose from, ranked
+	within  spot      // what was expanded
+	cont    *frontier // what is continued
+	byName  *region   // the group that an expansion shows
+	found   map[spot]*described
+	blocks  []*content
+	diff    DiffOut
+	changed map[*action]bool
+	byView  map[*view][]*action // in the order of their rows
+	out     SnapshotOut
 }
 
 // snapshot observes the tab. It changes nothing in the page. A page that
@@ -391,6 +391,11 @@ func (s *shot) rank() {
 				return -1
 			}
 			return 1
+		case a.minor() != b.minor():
+			if b.minor() {
+				return -1
+			}
+			return 1
 		case a.inView != b.inView:
 			if a.inView {
 				return -1
@@ -484,8 +489,10 @@ func (s *shot) choose() []*action {
 // detail asks for what is needed of the elements that may be shown.
 func (s *shot) detail(ctx context.Context, chosen []*action) error {
 	var spots []spot
+	actions := map[spot]bool{}
 	for _, a := range chosen {
 		spots = append(spots, a.spot)
+		actions[a.spot] = true
 	}
 	for _, r := range s.contextsToShow() {
 		if r.row >= 0 {
@@ -505,9 +512,7 @@ func (s *shot) detail(ctx context.Context, chosen []*action) error {
 			spots = append(spots, m.spot)
 		}
 	}
-	for _, p := range s.mapPlaces() {
-		spots = append(spots, p)
-	}
+	spots = append(spots, s.mapPlaces()...)
 	for _, p := range []spot{s.sv.focused, s.sv.modal} {
 		if p.ok() && p.row >= 0 {
 			spots = append(spots, p)
@@ -518,7 +523,7 @@ func (s *shot) detail(ctx context.Context, chosen []*action) error {
 		return nil
 	}
 	var err error
-	if s.found, err = s.t.describe(ctx, spots, false); err != nil {
+	if s.found, err = s.t.describeFor(ctx, spots, actions); err != nil {
 		return err
 	}
 	for _, a := range chosen {

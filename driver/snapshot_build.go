@@ -31,17 +31,28 @@ func (t *Tab) mention(found map[spot]*described, sp spot, role, name string) *kn
 
 // begin prepares the registry for what is about to be shown.
 func (t *Tab) beginObservation(s *scene) {
-	live := map[cdp.FrameID]string{}
-	for _, v := range s.views {
-		live[v.frame.id] = v.meta.Token
-	}
+	live := s.tokens()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for id := range t.frames {
+		if _, ok := live[id]; !ok {
+			live[id] = ""
+		}
+	}
 	o := &t.observed
 	o.count++
 	// After a restart of ours the refs of before must not come again.
 	o.nextRef = max(o.nextRef, s.main().meta.Ref)
 	o.forgetDocumentsLocked(live)
+}
+
+// tokens has the token of each document that was read, by frame.
+func (s *scene) tokens() map[cdp.FrameID]string {
+	m := map[cdp.FrameID]string{}
+	for _, v := range s.views {
+		m[v.frame.id] = v.meta.Token
+	}
+	return m
 }
 
 // build chooses within the budget, gives refs, grants verbs and writes the
@@ -54,7 +65,7 @@ func (s *shot) build(chosen []*action) {
 	s.all = slices.DeleteFunc(slices.Clone(s.all), gone)
 	for _, a := range chosen {
 		a.known = s.mention(a.spot, a.role, a.name)
-		a.state = a.v.state(a.row, a.role)
+		a.state = new(a.v.state(a.row, a.role))
 		a.state.Focused = s.sv.focused == a.spot
 		if s.in.Mode != "forms" && s.in.Mode != "full" {
 			a.state.Choices = ""
@@ -112,15 +123,18 @@ func fit(text string, chars int) string {
 // no action any more. A ref that was shown before and still is one keeps its
 // own.
 func (s *shot) grant() {
-	live := map[nodeKey]bool{}
-	for _, a := range s.all {
-		live[a.key()] = true
-	}
 	t := s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	live := map[nodeKey]bool{}
+	for _, a := range s.all {
+		if key := a.key(); t.observed.byKey[key] != nil {
+			live[key] = true
+		}
+	}
+	read := s.sv.tokens()
 	for key, k := range t.observed.byKey {
-		if len(k.verbs) > 0 && !live[key] {
+		if len(k.verbs) > 0 && !live[key] && read[key.frame] == key.token {
 			k.verbs = nil
 		}
 	}
@@ -198,13 +212,14 @@ func (s *shot) plainAction(b *content) bool {
 	case kindLink, kindField, kindFrame:
 		return true
 	}
-	if s.isAction == nil {
-		s.isAction = map[spot]*action{}
+	if s.byView == nil {
+		s.byView = map[*view][]*action{}
 		for _, a := range s.sv.actions {
-			s.isAction[a.spot] = a
+			s.byView[a.v] = append(s.byView[a.v], a)
 		}
 	}
-	if a := s.isAction[b.spot]; a != nil && strings.Contains(a.name, oneLine(b.text)) {
+	acts := s.byView[b.v]
+	if i, ok := slices.BinarySearchFunc(acts, b.row, func(a *action, row int) int { return a.row - row }); ok && strings.Contains(acts[i].name, oneLine(b.text)) {
 		return true
 	}
 	rest := b.text
@@ -309,16 +324,17 @@ func (s *shot) mapPlaces() []spot {
 	}
 	s.sv.each(func(v *view, i int) bool {
 		r := &v.rows[i]
-		if r.tag == "" || !r.has(rowCandidate) {
+		if r.tag == "" || r.has(rowInvisible) || v.hidden {
 			return true
 		}
-		if !r.has(rowBox) || r.has(rowInvisible) || v.hidden {
+		// The boxes of headings are not known yet.
+		role := v.role(i)
+		if role != "heading" && (!r.has(rowCandidate) || !r.has(rowBox)) {
 			return true
 		}
 		if s.within.ok() && !s.within.within(v, i) {
 			return true
 		}
-		role := v.role(i)
 		switch {
 		case s.in.Mode == "forms" && role == "form":
 			if len(out) < maxForms {

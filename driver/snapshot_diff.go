@@ -2,6 +2,8 @@ package driver
 
 import (
 	"slices"
+
+	"github.com/chromedp/cdproto/cdp"
 )
 
 // Bounds of a comparison with the session's last snapshot.
@@ -170,8 +172,16 @@ func (s *shot) compare() {
 	}
 	var gone []LabelOut
 	if now.total <= maxRemembered {
+		unread := map[cdp.FrameID]bool{}
+		read := s.sv.tokens()
+		t.mu.Lock()
+		for id := range t.frames {
+			_, ok := read[id]
+			unread[id] = !ok
+		}
+		t.mu.Unlock()
 		for key, l := range before.labels {
-			if _, ok := now.labels[key]; !ok {
+			if _, ok := now.labels[key]; !ok && !unread[key.frame] {
 				gone = append(gone, l)
 			}
 		}

@@ -189,6 +189,9 @@ func (s *shot) frontiers(shown map[*action]bool) []FrontierOut {
 func (s *shot) leftOut(shown map[*action]bool) []*action {
 	var out []*action
 	for _, a := range s.pick {
+		if s.in.Mode == "changes" && !s.diff.First && !s.changed[a] {
+			continue
+		}
 		if !shown[a] && (s.in.Mode != "forms" || slices.Contains(formRoles, a.role)) {
 			out = append(out, a)
 		}

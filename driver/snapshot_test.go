@@ -373,3 +373,85 @@ func TestTextCaps(t *testing.T) {
 	res = s.Call("page.read", `{"maxChars":500}`)
 	assert.Assert(t, runes(res.Text) <= 500)
 }
+
+// More boxes within each other than a parser makes; Chrome itself crashes on
+// a few thousand.
+func TestDeepTree(t *testing.T) {
+	s := start(t, "snapshot/empty.html")
+	s.Eval(`let at = document.body; for (let i = 0; i < 1500; i++) { const d = document.createElement("div"); at.append(d); at = d; } at.innerHTML = "<button>At the bottom</button><p>Deep text</p>"; 1`)
+	out, _ := look(s, `{}`)
+	assert.Equal(t, out.Actions[0].Name, "At the bottom")
+	_, text := readPage(s, `{}`)
+	assert.Assert(t, strings.Contains(text, "Deep text"), text)
+}
+
+// A form's fields may be called like the properties that a walk asks for.
+func TestClobberedForm(t *testing.T) {
+	s := start(t, "snapshot/empty.html")
+	s.Eval(`document.body.innerHTML = '<form aria-label="Odd form">' + ["firstChild", "attributes", "getAttributeNames", "localName", "shadowRoot", "nodeType", "querySelectorAll", "tabIndex", "isContentEditable", "checkVisibility", "getBoundingClientRect", "matches", "nextSibling", "open", "hasAttributes"].map((n) => '<input name="' + n + '" aria-label="' + n + '">').join("") + '</form><img name="title"><img name="activeElement"><img name="querySelectorAll"><button>After</button>'; 1`)
+	out, text := look(s, `{}`)
+	assert.Equal(t, len(out.Actions), 16, text)
+	assert.Assert(t, len(out.Contexts) == 1, text)
+	assert.Equal(t, out.Contexts[0].Name, "Odd form")
+	assert.Equal(t, out.Contexts[0].Count, 15)
+}
+
+// A page whose listeners stand on thousands of elements is told all the same.
+func TestManyListeners(t *testing.T) {
+	s := start(t, "snapshot/empty.html")
+	s.Eval(`document.body.innerHTML = Array.from({length: 800}, (_, i) => '<div class=row><button>Row ' + i + '</button></div>').join("") + '<div id=last>Listener only</div>'; for (const b of document.querySelectorAll("button, #last")) b.addEventListener("click", () => {}); 1`)
+	var names []string
+	for range 3 {
+		out, _ := look(s, `{"query":"listener only"}`)
+		names = nil
+		for _, a := range out.Actions {
+			names = append(names, a.Name)
+		}
+		if slices.Contains(names, "Listener only") {
+			assert.Equal(t, len(out.Frames), 0)
+			return
+		}
+		assert.Assert(t, len(out.Frames) == 1 && strings.Contains(out.Frames[0].Reason, "the next snapshot goes on"), "%v", out.Frames)
+	}
+	t.Fatalf("%v", names)
+}
+
+// The registry and the page keep no more after many snapshots than after few.
+func TestNoGrowth(t *testing.T) {
+	s, tab := refTab(t, "snapshot/contexts.html")
+	call := &Call{Session: op.Session{Key: "growth"}}
+	snap := func(n int) {
+		for range n {
+			_, err := tab.snapshot(t.Context(), call, SnapshotOptions{})
+			assert.NilError(t, err)
+		}
+	}
+	snap(20)
+	tab.mu.Lock()
+	known, last := len(tab.observed.byKey), len(tab.observed.last)
+	tab.mu.Unlock()
+	snap(200)
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	assert.Equal(t, len(tab.observed.byKey), known)
+	assert.Equal(t, len(tab.observed.last), last)
+	assert.Assert(t, len(tab.observed.frontiers) <= maxFrontiers)
+	_ = s
+}
+
+// Every published schema of the two operations can be made.
+func TestObservationSchemas(t *testing.T) {
+	for _, o := range []op.Operation[*Call]{opSnapshot, opRead} {
+		d, err := o.Descriptor()
+		assert.NilError(t, err)
+		assert.Equal(t, d.Effect, op.ReadOnly)
+		raw, err := json.Marshal(d.Input)
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(string(raw), `"anyOf":[{"type":"object"`), "%s", raw)
+		for _, bad := range []string{`{"mode":"all"}`, `{"maxElements":0}`, `{"maxElements":81}`, `{"ref":"el"}`, `{"ref":"frontier-x"}`, `{"other":1}`, `{"maxTextChars":100001}`, `{"maxChars":24001}`, `{"view":"x"}`} {
+			err := o.Validate(json.RawMessage(bad))
+			e, ok := err.(*op.Error)
+			assert.Assert(t, ok && e.Kind == op.Invalid, "%s %s: %v", o.Tool(), bad, err)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func stateWords(s ActionState) string {
 
 // line is an action in the text form.
 func (a *action) line() string {
-	words := stateWords(a.state)
+	words := stateWords(*a.state)
 	if words != "" {
 		words += " "
 	}
@@ -136,7 +136,7 @@ func (s *shot) render(chosen []*action, chars int) {
 		}
 		lines = append(lines, l)
 		shown[a] = true
-		o.Actions = append(o.Actions, ActionOut{Kind: "action", ID: a.known.ref, Role: a.role, Name: head(a.name, maxNameShown), State: a.state, Verbs: a.verbs})
+		o.Actions = append(o.Actions, ActionOut{Kind: "action", ID: a.known.ref, Role: a.role, Name: head(a.name, maxNameShown), State: *a.state, Verbs: a.verbs})
 	}
 	if len(lines) > 0 {
 		p.add("\n## Actions", true)
@@ -184,7 +184,14 @@ func (s *shot) price() {
 func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 	var lines []string
 	refs := map[*region]string{}
+	wanted := map[*region]int{} // actions of the wanted kind
+	for _, a := range s.leftOut(nil) {
+		wanted[a.region]++
+	}
 	for _, r := range s.contextsToShow() {
+		if r != s.byName && wanted[r] == 0 && s.in.Mode != "changes" {
+			continue
+		}
 		name := r.title()
 		k := s.mention(r.spot, r.role, name)
 		if k == nil {
@@ -192,8 +199,11 @@ func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 		}
 		refs[r] = k.ref
 		c := ContextOut{Kind: "context", ID: k.ref, Role: r.role, Name: head(name, maxNameShown), Count: len(r.actions)}
-		if r == s.byName {
+		switch {
+		case r == s.byName:
 			c.Count = len(s.filter(r.actions))
+		case s.in.Mode != "changes":
+			c.Count = wanted[r]
 		}
 		for _, a := range r.actions {
 			if shown[a] {
@@ -202,6 +212,9 @@ func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 		}
 		for up := r.up; up != nil && c.Parent == ""; up = up.up {
 			c.Parent = refs[up]
+		}
+		if s.in.Mode == "changes" && c.Shown == 0 {
+			continue
 		}
 		l := fmt.Sprintf("- @%s %s %s actions=%d/%d", c.ID, c.Role, quoteName(c.Name, 100), c.Shown, c.Count)
 		// What is shown wholly needs no line when room is short.
@@ -338,7 +351,7 @@ func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
 			name = (&region{spot: sp, role: role}).title()
 		}
 		k := s.mention(sp, role, name)
-		if k == nil {
+		if k == nil || role == "heading" && !k.boxed {
 			continue
 		}
 		e := PageMapOut{UID: k.ref, Role: role, Label: head(name, maxMatchText), Actions: counts[sp], Level: sp.v.level(sp.row)}
@@ -450,12 +463,12 @@ func (s *shot) textWindow(p *sheet, o *SnapshotOut, shown map[*action]bool) (str
 	var b strings.Builder
 	var snippets []SnippetOut
 	last := -1 // the last block shown, by its place among all
-	index := map[*content]int{}
-	for i, c := range s.blocks {
-		index[c] = i
-	}
 	size := 12
+	at := 0 // the place of c; the list is in the order of the blocks
 	for _, c := range list {
+		for s.blocks[at] != c {
+			at++
+		}
 		k := s.mentionBlock(c)
 		if k == nil {
 			continue
@@ -470,7 +483,7 @@ func (s *shot) textWindow(p *sheet, o *SnapshotOut, shown map[*action]bool) (str
 			break
 		}
 		b.WriteString(l)
-		last = index[c]
+		last = at
 		if s.in.Mode == "auto" {
 			snippets = append(snippets, SnippetOut{UID: k.ref, Kind: c.kind, Text: cut(oneLine(c.text), maxSnippet-1)})
 		} else {
@@ -591,7 +604,7 @@ func (s *shot) elements(o *SnapshotOut, chosen []*action, shown map[*action]bool
 			continue
 		}
 		r := &a.v.rows[a.row]
-		e := ElementOut{Index: i, UID: a.known.ref, Tag: r.tag, Role: a.role, Label: head(a.name, 180), Type: r.get("~t"), Href: head(r.get("~u"), 300), Rect: a.box,
+		e := ElementOut{Index: i, UID: a.known.ref, Tag: r.tag, Role: a.role, Label: head(a.name, 180), Type: r.get("~t"), Href: head(a.v.href(a.row), 300), Rect: a.box,
 			HasValue: a.state.Value != "" || a.state.ValueRedacted && a.state.ValueLength > 0}
 		if id := r.get("id"); id != "" && !strings.ContainsAny(id, " .:#[]>\"'") {
 			e.Selector = "#" + id
@@ -634,5 +647,5 @@ func (s *shot) summarize(o *SnapshotOut, shown map[*action]bool) {
 			covered++
 		}
 	}
-	hint(covered > 0, plural(covered, "action")+" lie under something else: covered-by says under what.")
+	hint(covered > 0, plural(covered, "action")+" covered by something else; covered-by says by what.")
 }

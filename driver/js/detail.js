@@ -2,7 +2,7 @@
 //
 // walk: the number of that walk; shown: rows to describe; ranges: flat list of
 // row, end pairs whose generated content is wanted; ref: the highest ref given;
-// light: leave out what only actions need.
+// light: places in shown of those that need no more than identity and box.
 //
 // Returns [JSON, ...elements of shown, null where gone]. The JSON is
 // {token, gone, shown: [[num, x, y, width, height, state, blocker]], styles:
@@ -17,13 +17,17 @@
   const box = call.bind(Element.prototype.getBoundingClientRect);
   const get = (proto, name) => call.bind(Object.getOwnPropertyDescriptor(proto, name).get);
   const parentNode = get(Node.prototype, 'parentNode'), assignedSlot = get(Element.prototype, 'assignedSlot');
-  const localName = get(Element.prototype, 'localName'), isConnected = get(Node.prototype, 'isConnected');
+  const localName = get(Element.prototype, 'localName'), nodeType = get(Node.prototype, 'nodeType'), isConnected = get(Node.prototype, 'isConnected');
   const shadowRoot = get(Element.prototype, 'shadowRoot');
+  const clientRects = call.bind(Element.prototype.getClientRects);
+  const first = get(Node.prototype, 'firstChild'), next = get(Node.prototype, 'nextSibling'), value = get(Node.prototype, 'nodeValue');
+  const OWNED = new Set(['button', 'textbox', 'searchbox', 'combobox', 'spinbutton', 'slider', 'switch', 'status', 'alert', 'log']);
+  const OWN = new Set(['button', 'select', 'textarea', 'script', 'style', 'template']);
   const fromPoint = call.bind(Document.prototype.elementFromPoint);
   const attr = call.bind(Element.prototype.getAttribute);
 
   const parent = (n) => {
-    const p = (n.nodeType === 1 && assignedSlot(n)) || parentNode(n);
+    const p = (nodeType(n) === 1 && assignedSlot(n)) || parentNode(n);
     return p instanceof ShadowRoot ? p.host : p;
   };
   const contains = (a, b) => {
@@ -57,7 +61,7 @@
     let x0 = Math.max(0, r.x), y0 = Math.max(0, r.y), x1 = Math.min(innerWidth, r.right), y1 = Math.min(innerHeight, r.bottom);
     if (x0 >= x1 || y0 >= y1) { x0 = r.x; y0 = r.y; x1 = r.right; y1 = r.bottom; }
     let positioned = '';
-    for (let n = el, i = 0; n && n.nodeType === 1 && i < 200; i++) {
+    for (let n = el, i = 0; n && nodeType(n) === 1 && i < 200; i++) {
       const cs = getComputedStyle(n);
       if (n !== el && n !== document.documentElement && n !== document.body) {
         const skip = positioned === 'fixed' || (positioned === 'absolute' && cs.position === 'static');
@@ -79,17 +83,22 @@
     mid[0] = (x0 + x1) / 2; mid[1] = (y0 + y1) / 2;
     return 0;
   };
-  for (const i of shown) {
-    const el = rows[i];
-    if (!el || el.nodeType !== 1 || !isConnected(el)) { out.push(null); elements.push(null); continue; }
+  const less = new Set(light);
+  S.told ||= new Map();
+  if (S.told.size > 8192) S.told.clear();
+  S.evidence ||= evidence;
+  for (let k = 0; k < shown.length; k++) {
+    const el = rows[shown[k]];
+    if (!el || nodeType(el) !== 1 || !isConnected(el)) { out.push(null); elements.push(null); continue; }
     let n = S.nums.get(el);
     if (n === undefined) { n = S.next++; S.nums.set(el, n); }
     if (!S.byNum.has(n)) S.byNum.set(n, new WeakRef(el));
     let r = box(el);
     let state = 0, blocker = '';
-    if (!light && localName(el) !== 'area' && r.width > 0 && r.height > 0) {
+    if (!less.has(k)) S.told.set(n, S.evidence(el));
+    if (!less.has(k) && localName(el) !== 'area' && r.width > 0 && r.height > 0) {
       // An inline element of several lines has its middle between them.
-      const rects = el.getClientRects();
+      const rects = clientRects(el);
       const hit = rects.length > 1 ? rects[0] : r;
       state = clip(el, hit);
       const [cx, cy] = mid;
@@ -101,8 +110,44 @@
     out.push([n, r.x, r.y, r.width, r.height, state, blocker]);
     elements.push(el);
   }
+  // What tells an action in a list or a table from the same action of another
+  // item: how it is called, and what its item says beside its buttons. item:
+  // it stands in such an item. href: where it leads. near: with near, what the
+  // items beside it say.
+  function evidence(el, near) {
+    const line = (s) => String(s || '').slice(0, 1000).replace(/\s+/g, ' ').trim().slice(0, 200).toWellFormed();
+    const textOf = get(Node.prototype, 'textContent');
+    const own = line(attr(el, 'aria-label') || textOf(el) || attr(el, 'title') || attr(el, 'alt') || attr(el, 'placeholder'));
+    const roles = ['row', 'listitem', 'option', 'treeitem', 'article'], tags = ['li', 'tr', 'option', 'article'];
+    let item = null;
+    for (let n = el, i = 0; n && i < 12; n = parent(n), i++) {
+      if (nodeType(n) !== 1 || localName(n) === 'body') break;
+      const role = attr(n, 'role');
+      if (role ? roles.includes(role) : tags.includes(localName(n))) { item = n; break; }
+    }
+    if (!item) return {own, rest: '', item: false, href: '', near: ''};
+    // What somebody types into an editor does not make it another item.
+    const edited = (n) => { const a = attr(n, 'contenteditable'); return a !== null && a !== 'false'; };
+    let rest = '', seen = 0;
+    const read = (node) => {
+      for (let c = first(node); c && seen < 200 && rest.length < 400; c = next(c)) {
+        seen++;
+        if (nodeType(c) === 3) rest += ' ' + value(c).slice(0, 400);
+        else if (nodeType(c) === 1 && c !== el && !OWNED.has(attr(c, 'role')) && !OWN.has(localName(c)) && !edited(c)) read(c);
+      }
+    };
+    read(item);
+    let beside = '';
+    if (near) {
+      for (const step of ['previousElementSibling', 'nextElementSibling']) {
+        const to = get(Element.prototype, step);
+        for (let n = to(item), i = 0; n && i < 3; n = to(n), i++) if (localName(n) === localName(item)) beside += ' ' + line(textOf(n));
+      }
+    }
+    return {own, rest: line(rest), item: true, href: attr(el, 'href') || '', near: beside};
+  }
   function labels(el, top) {
-    for (let n = top, i = 0; n && i < 20; n = parent(n), i++) if (n.nodeType === 1 && localName(n) === 'label' && n.control === el) return true;
+    for (let n = top, i = 0; n && i < 20; n = parent(n), i++) if (nodeType(n) === 1 && localName(n) === 'label' && n.control === el) return true;
     return false;
   }
 
@@ -123,12 +168,14 @@
     return slash >= 0 && s ? ' ' + s.slice(0, 300) + ' ' : s.slice(0, 300);
   };
   const styles = [];
+  // They have no generated content.
+  const PLAIN = new Set(['input', 'textarea', 'select', 'option', 'img', 'br', 'wbr', 'svg', 'path', 'circle', 'rect', 'g', 'line', 'polyline', 'polygon', 'use', 'iframe', 'canvas', 'video', 'audio']);
   let budget = 4000;
   for (let k = 0; k + 1 < ranges.length; k += 2) {
     const end = Math.min(ranges[k + 1], ranges[k] + 160, rows.length);
     for (let i = ranges[k]; i < end && budget > 0; i++) {
       const el = rows[i];
-      if (el.nodeType !== 1) continue;
+      if (nodeType(el) !== 1 || PLAIN.has(localName(el))) continue;
       budget--;
       const t = getComputedStyle(el).textTransform;
       const b = getComputedStyle(el, '::before'), a = getComputedStyle(el, '::after');

@@ -1,7 +1,7 @@
 // Puts the functions that fill and focus a control into this world.
 function () {
   const lib = globalThis.__piChromeInput;
-  const {up, contains, nearest, describe, shown, rects, refusal, pick, stuck, secret, call, active, line, frame} = lib.tools;
+  const {up, contains, nearest, describe, shown, rects, refusal, pick, unseen, secret, call, active, line, frame} = lib.tools;
   const TYPED = ['text', 'email', 'url', 'tel', 'search', 'password', 'number'];
   const SET = ['date', 'time', 'datetime-local', 'month', 'week', 'color', 'range'];
   const FORMAT = {number: 'a number such as 12.5', date: 'YYYY-MM-DD', time: 'HH:MM or HH:MM:SS', 'datetime-local': 'YYYY-MM-DDTHH:MM', month: 'YYYY-MM', week: 'YYYY-Www', color: '#rrggbb', range: 'a number'};
@@ -100,11 +100,12 @@ function () {
     return n.querySelectorAll(EDITABLE).length <= 1 && n.getBoundingClientRect().height <= 1.6 * box.height + 16;
   };
 
-  /** What covers a control that is in view, or null. */
+  /** What covers a control, or null. What can be scrolled from under it is. */
   const coveredBy = (c) => {
     let found = pick(c, null);
-    if (found.blocker && stuck(found.blocker)) {
-      c.scrollIntoView({block: 'center', inline: 'nearest', behavior: 'instant'});
+    for (const block of ['nearest', 'center', 'start', 'end']) {
+      if ('x' in found || !unseen(c, found)) break;
+      c.scrollIntoView({block, inline: block === 'center' ? 'center' : 'nearest', behavior: 'instant'});
       found = pick(c, null);
     }
     if ('x' in found || !found.blocker || ofField(c, found.blocker)) return null;
@@ -156,17 +157,19 @@ function () {
   };
 
   /**
-   * Gives the control the focus, with all of its text selected when asked,
-   * and waits until the focus has arrived there.
+   * Gives the control the focus, and waits until it has arrived there. With
+   * caret 'all' all of its text is selected; with 'end' the caret goes to its
+   * end, unless it had the focus already; with 'keep' it stays where it is.
    */
-  lib.focus = async (el, select) => {
+  lib.focus = async (el, caret) => {
     const c = el === globalThis ? lib.control : el;
     if (!c || !c.isConnected) return {state: 'stale'};
     lib.control = lib.target = c;
     // Its own tree is asked: the document's would name the host of a closed root.
     const inTree = () => { const a = c.getRootNode().activeElement; return !!a && (a === c || contains(c, a)); };
     const arrived = () => inTree() && document.hasFocus();
-    if (!arrived()) c.focus({preventScroll: true});
+    const had = arrived();
+    if (!had) c.focus({preventScroll: true});
     for (let i = 0; i < 6 && !arrived(); i++) {
       if (!inTree()) break; // something else took it at once, or it takes none
       await frame();
@@ -175,7 +178,8 @@ function () {
       const other = active();
       return {state: 'lost', other: other ? call(other) : '', focusable: c.tabIndex >= 0 || c.isContentEditable};
     }
-    if (select) {
+    if (caret === 'end' && !had) toEnd(c);
+    if (caret === 'all') {
       if (c.localName === 'input' || c.localName === 'textarea') c.select();
       else if (c.isContentEditable) {
         getSelection().selectAllChildren(c);
@@ -183,6 +187,23 @@ function () {
       }
     }
     return {state: arrived() ? 'ok' : 'lost', empty: textOf(c) === ''};
+  };
+
+  const toEnd = (c) => {
+    if (c.localName === 'input' || c.localName === 'textarea') {
+      // A field of numbers has a caret that no script may move: it is at the end.
+      try { c.setSelectionRange(c.value.length, c.value.length); } catch { c.select(); getSelection().collapseToEnd(); }
+    } else if (c.isContentEditable) {
+      getSelection().selectAllChildren(c);
+      getSelection().collapseToEnd();
+    }
+  };
+
+  /** What has the focus and takes text, here or in a frame within. */
+  lib.typable = () => {
+    const a = active();
+    return {frame: !!a && (a.localName === 'iframe' || a.localName === 'frame'), text: !!a && (a.isContentEditable || TYPED.includes(a.type) && a.localName === 'input' || a.localName === 'textarea'),
+      readOnly: !!a && a.readOnly === true, called: a ? call(a) : ''};
   };
 
   /** Sets what cannot be typed, as a choice in the browser's own picker does:
@@ -230,15 +251,22 @@ function () {
   };
 
   /** Why keys cannot go to an element, or ok. */
-  lib.keyable = (el) => {
+  lib.keyable = (el, typing) => {
     if (!el.isConnected) return {state: 'stale'};
-    const c = el.localName === 'label' && el.control ? el.control : el;
+    const c = (typing && controlOf(el)) || (el.localName === 'label' && el.control ? el.control : el);
+    const about = {tag: c.localName, requestedTag: c === el ? '' : el.localName};
     const no = refusal(c);
-    if (no) return {state: no};
-    if (!shown(c)) return {state: 'invisible', reason: 'it is not rendered'};
+    if (no) return {state: no, ...about};
+    if (!shown(c)) return {state: 'invisible', reason: 'it is not rendered', ...about};
+    if (typing && (c.readOnly === true || c.getAttribute('aria-readonly') === 'true')) return {state: 'not-editable', reason: 'it is read-only', ...about};
     lib.control = lib.target = c;
     const box = c.getBoundingClientRect();
     if (box.bottom < 0 || box.right < 0 || box.top > innerHeight || box.left > innerWidth) c.scrollIntoView({block: 'nearest', inline: 'nearest', behavior: 'instant'});
-    return {state: 'ok', tag: c.localName};
+    const over = typing && kindOf(c) && rects(c).length ? coveredBy(c) : null;
+    if (over) {
+      const within = nearest(over.blocker, '[id],dialog,[role=dialog]');
+      return {state: 'covered', blocker: describe(over.blocker), within: within && within !== over.blocker ? describe(within) : '', x: over.point.x, y: over.point.y, ...about};
+    }
+    return {state: 'ok', ...about};
   };
 }

@@ -167,10 +167,23 @@ function (version) {
       if (n.nodeType !== 1 || n === document.documentElement || n === document.body) continue;
       const style = getComputedStyle(n);
       if (style.overflowX === 'visible' && style.overflowY === 'visible') continue;
+      // Without its scroll bars, which cover what is behind them.
       const r = n.getBoundingClientRect();
-      if (p.x < r.left || p.x > r.right || p.y < r.top || p.y > r.bottom) return true;
+      const sx = n.offsetWidth ? r.width / n.offsetWidth : 1, sy = n.offsetHeight ? r.height / n.offsetHeight : 1;
+      const left = r.left + n.clientLeft * sx, top = r.top + n.clientTop * sy;
+      if (p.x < left || p.x > left + n.clientWidth * sx || p.y < top || p.y > top + n.clientHeight * sy) return true;
     }
     return false;
+  };
+
+  /** Scrolls what is around el so that a point of it comes to the middle. */
+  const bring = (el, place, enough) => {
+    for (let n = up(el); n; n = up(n)) {
+      if (enough()) return;
+      if (n.nodeType !== 1 || (n.scrollHeight <= n.clientHeight && n.scrollWidth <= n.clientWidth)) continue;
+      const p = place(), r = n === document.documentElement ? new DOMRect(0, 0, innerWidth, innerHeight) : n.getBoundingClientRect();
+      n.scrollBy({left: p.x - (r.x + r.width / 2), top: p.y - (r.y + r.height / 2), behavior: 'instant'});
+    }
   };
 
   /** Whether what blocks moves with the screen and not with the page. */
@@ -180,6 +193,14 @@ function (version) {
     }
     return false;
   };
+
+  /** Whether scrolling may help an element of which pick found no point: it is
+   * outside, or under what does not move with the page. */
+  const unseen = (el, found) => found.outside || bar(found.blocker) || clipped(el, found.point) || stuck(found.blocker);
+
+  /** Whether a hit is of a scroll bar of the frame: on one at the left Chrome
+   * hits the root, on the others nothing. */
+  const bar = (hit) => !hit || hit === document.documentElement;
 
   /** Waits until el has stood still for two frames; false after limit ms. */
   const still = async (el, limit) => {
@@ -204,7 +225,8 @@ function (version) {
    * @param {Element} el
    * @param {{x:number,y:number,width:number,height:number}|null} expected its
    *   box when it was last seen: when it is still there, it stands still
-   * @param {{limit:number, spread?:{u:number,v:number}, disabledOk?:boolean, anyHit?:boolean}} options
+   * @param {{limit:number, spread?:{u:number,v:number}, disabledOk?:boolean, anyHit?:boolean, fileOk?:boolean}} options
+   *   what to let pass: the disabled, the covered, what opens the file dialog
    */
   lib.aim = async (el, expected, options) => {
     if (el === globalThis) el = lib.control;
@@ -222,9 +244,9 @@ function (version) {
     if (part || from) about.requestedTag = about.promotedFromTag = requested.localName;
     about.interactive = !!control;
     const no = refusal(requested) || refusal(el) || (part && refusal(part));
-    if (no) return {state: no, ...about};
+    if (no && !options.disabledOk) return {state: no, ...about};
     const chosen = (part || el).localName === 'label' ? (part || el).control : part || el;
-    if (chosen && chosen.localName === 'input' && chosen.type === 'file') return {state: 'file', ...about};
+    if (!options.fileOk && chosen && chosen.localName === 'input' && chosen.type === 'file') return {state: 'file', ...about};
     if (!shown(el)) return {state: 'invisible', reason: 'it is not rendered', ...about};
     if (!rects(el).length) return {state: 'invisible', reason: 'it has no size', ...about};
 
@@ -235,9 +257,9 @@ function (version) {
     let found = pick(el, options.spread), scrolled = false;
     for (const block of ['nearest', 'center', 'start', 'end']) {
       if ('x' in found) break;
-      const hidden = found.outside || (found.point && clipped(el, found.point));
-      if (!hidden && !(found.blocker && stuck(found.blocker))) break;
-      el.scrollIntoView({block, inline: block === 'center' ? 'center' : 'nearest', behavior: 'instant'});
+      if (!unseen(el, found)) break;
+      const box = el.localName === 'area' && mapImage(el) || el;
+      box.scrollIntoView({block, inline: block === 'center' ? 'center' : 'nearest', behavior: 'instant'});
       scrolled = true;
       if (!await still(el, options.limit)) return {state: el.isConnected ? 'unstable' : 'stale', ...about};
       found = pick(el, options.spread);
@@ -245,6 +267,9 @@ function (version) {
     if (!el.isConnected) return {state: 'stale', ...about};
     if (!('x' in found)) {
       if (found.outside) return {state: 'invisible', reason: 'it stays outside the viewport', ...about};
+    }
+    if (!('x' in found) && options.anyHit) found = found.point;
+    if (!('x' in found)) {
       const {blocker, point} = found;
       if (scrolled) restore();
       const within = blocker && nearest(blocker, '[id],dialog,[role=dialog]');
@@ -273,11 +298,20 @@ function (version) {
     return {state: 'covered', blocker: describe(hit), within: within && within !== hit ? describe(within) : ''};
   };
 
-  /** Whether a press at the point meets the frame's own element. */
+  /** Whether a press at the point meets the frame's own element. What lies
+   * under a scroll bar or something that moves with the screen is scrolled to
+   * the middle, and has moved then. */
   lib.over = (el, x, y) => {
     if (!el.isConnected) return {state: 'stale'};
     const hit = at(el, x, y);
-    return hit === el ? {state: 'ok'} : {state: 'covered', blocker: describe(hit), within: ''};
+    if (hit === el) return {state: 'ok'};
+    if (bar(hit) || stuck(hit) || clipped(el, {x, y})) {
+      const was = el.getBoundingClientRect();
+      const place = () => { const r = el.getBoundingClientRect(); return {x: r.x + x - was.x, y: r.y + y - was.y}; };
+      bring(el, place, () => false);
+      if (!near(was, el.getBoundingClientRect(), 1)) return {state: 'moved'};
+    }
+    return {state: 'covered', blocker: describe(hit), within: ''};
   };
 
   /** Scrolls a frame's element so that the part at that share of it is seen. */
@@ -286,17 +320,14 @@ function (version) {
     const wanted = () => { const r = el.getBoundingClientRect(); return {x: r.x + u * r.width, y: r.y + v * r.height}; };
     const inside = (p) => p.x > 0 && p.y > 0 && p.x < innerWidth && p.y < innerHeight && !clipped(el, p);
     if (!inside(wanted())) el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-    for (let n = up(el); n; n = up(n)) {
-      if (inside(wanted())) break;
-      if (n.nodeType !== 1 || (n.scrollHeight <= n.clientHeight && n.scrollWidth <= n.clientWidth)) continue;
-      const p = wanted(), r = n === document.documentElement ? new DOMRect(0, 0, innerWidth, innerHeight) : n.getBoundingClientRect();
-      n.scrollBy({left: p.x - (r.x + r.width / 2), top: p.y - (r.y + r.height / 2), behavior: 'instant'});
-    }
+    bring(el, wanted, () => inside(wanted()));
     await frame();
     return {state: inside(wanted()) ? 'ok' : 'invisible'};
   };
 
   lib.view = () => view();
+
+  lib.frame = async () => { await frame(); return {}; };
 
   /** What lies at a point of the viewport, through open shadow roots. */
   lib.at = (_, x, y) => {
@@ -305,5 +336,5 @@ function (version) {
     return {tag: hit ? hit.localName : '', view: view(), disabled: hit ? refusal(hit) : ''};
   };
 
-  Object.assign(lib, {tools: {up, contains, nearest, describe, frame, shown, rects, refusal, pick, stuck, CONTROL}});
+  Object.assign(lib, {tools: {up, contains, nearest, describe, frame, shown, rects, refusal, pick, stuck, unseen, CONTROL}});
 }

@@ -3,7 +3,7 @@
 function () {
   const lib = globalThis.__piChromeInput;
   const {up, nearest, describe, frame, shown, CONTROL} = lib.tools;
-  const MAX_CONTROLS = 1000, MAX_NODES = 40, MAX_NOTES = 12;
+  const MAX_CONTROLS = 1000, MAX_NODES = 40, MAX_NOTES = 12, MAX_ELEMENTS = 4000, MAX_GONE = 200;
   const SECRET = /password|passwd|pwd|secret|token|bearer|api.?key|access.?key|auth.?code|one.?time|otp|2fa|mfa|verification.?code|recovery.?code|credit.?card|card.?number|cc-number|cc-csc|\bcvc\b|\bcvv\b|security.?code|\bssn\b|social.?security/i;
   const STATES = ['aria-expanded', 'aria-checked', 'aria-pressed', 'aria-selected', 'aria-invalid', 'aria-current', 'open', 'disabled', 'hidden'];
 
@@ -18,13 +18,41 @@ function () {
   const secret = (el) => el.type === 'password' ||
     SECRET.test(['name', 'id', 'autocomplete', 'data-testid'].map((a) => el.getAttribute(a) || '').concat(labelText(el)).join(' '));
 
-  /** What a thing is called in a receipt: checkbox "Box". */
-  const call = (el) => {
-    if (!el || el.nodeType !== 1) return '';
+  /** Kind and name of a thing in a receipt: ['checkbox', 'Box']. */
+  const parts = (el) => {
     const kind = el.getAttribute('role') || (el.localName === 'input' ? el.type : el.localName);
     const field = el.matches('input,textarea,select') || el.isContentEditable;
     const name = line(labelText(el) || (field ? '' : el.textContent), 60);
-    return name ? `${kind} ${JSON.stringify(name)}` : describe(el);
+    return name ? [kind, name] : [describe(el), ''];
+  };
+
+  /** The same in one: checkbox "Box". */
+  const call = (el) => {
+    if (!el || el.nodeType !== 1) return '';
+    const [kind, name] = parts(el);
+    return name ? `${kind} ${JSON.stringify(name)}` : kind;
+  };
+
+  /** The number that a walk gave the element, by which its ref is known. */
+  const num = (el) => (el && globalThis.__piChrome ? globalThis.__piChrome.nums.get(el) || 0 : 0);
+
+  const shadowOf = (el) => el.shadowRoot || (globalThis.__piChrome ? globalThis.__piChrome.closed.get(el) : null);
+
+  /** Every element that can be seen, through the shadow roots that are known,
+   * or null where the page is too large to look at all of it. */
+  const seen = () => {
+    const set = new Set();
+    let count = 0;
+    const walk = (root) => {
+      for (const el of root.querySelectorAll('*')) {
+        if (++count > MAX_ELEMENTS) return false;
+        if (el.checkVisibility({visibilityProperty: true})) set.add(el);
+        const inner = shadowOf(el);
+        if (inner && !walk(inner)) return false;
+      }
+      return true;
+    };
+    return walk(document) ? set : null;
   };
 
   const active = () => {
@@ -63,7 +91,7 @@ function () {
     const onScroll = (event) => { if (scrolled.size < 20) scrolled.set(event.target, true); };
     const a = lib.armed = {
       roots, scrolled, count: 0, added: new Set(), removed: new Set(), attributes: new Map(), old: new Map(),
-      url: location.href, title: document.title, focus: active(), x: scrollX, y: scrollY, fields: fields(roots),
+      url: location.href, title: document.title, focus: active(), x: scrollX, y: scrollY, fields: fields(roots), seen: seen(),
     };
     a.observer = new MutationObserver((list) => take(list));
     for (const root of roots) {
@@ -109,16 +137,52 @@ function () {
     }
   };
 
+  const DIALOG = 'dialog,[role=dialog],[role=alertdialog]';
+
   const things = (nodes, want) => {
     const out = [];
     for (const n of nodes) {
       if (n.nodeType !== 1) continue;
       for (const el of [n, ...n.querySelectorAll(CONTROL)]) {
-        if (out.length >= MAX_NOTES) return out;
+        if (out.length > MAX_GONE) return out;
         if (el.matches(CONTROL) && want(el) && !out.includes(el)) out.push(el);
       }
     }
     return out;
+  };
+
+  const dialogName = (el) => {
+    const by = (el.getAttribute('aria-labelledby') || '').split(/\s+/).map((id) => id && el.getRootNode().getElementById(id)).filter(Boolean).map((n) => n.textContent).join(' ');
+    const heading = el.querySelector('h1,h2,h3,h4,[role=heading]');
+    return line(by || el.ariaLabel || (heading && heading.textContent) || el.innerText, 80);
+  };
+
+  const told = (el) => { const [role, name] = parts(el); return {num: num(el), role, name}; };
+
+  /** What appeared and vanished since arm. Of a small page every element is
+   * compared, whatever made it come or go; of a large one only what was put in
+   * or taken out. */
+  const difference = (a, added, gone) => {
+    const now = a.seen && seen();
+    if (!now) {
+      const fresh = things(added, (el) => shown(el)), lost = things(gone, (el) => !el.isConnected);
+      return {large: true, fresh: added.length, appeared: fresh.slice(0, MAX_NOTES).map(told), vanished: lost.slice(0, MAX_GONE).map(told),
+        dialogs: added.filter((n) => n.nodeType === 1 && n.matches(DIALOG)).slice(0, 3).map(dialogName)};
+    }
+    const fresh = [], lost = [], dialogs = [];
+    for (const el of now) if (!a.seen.has(el)) fresh.push(el);
+    for (const el of a.seen) if (!now.has(el) && lost.length <= MAX_GONE && (num(el) || el.matches(CONTROL))) lost.push(el);
+    for (const el of fresh) if (dialogs.length < 3 && el.matches(DIALOG)) dialogs.push(dialogName(el));
+    return {large: false, fresh: fresh.length, appeared: fresh.filter((el) => el.matches(CONTROL)).slice(0, MAX_GONE).map(told),
+      vanished: lost.map((el) => ({...told(el), control: el.matches(CONTROL)})), dialogs};
+  };
+
+  /** Which rows of a walk could not be seen when the watch began. */
+  lib.fresh = (_, walk, rows) => {
+    const S = globalThis.__piChrome, a = lib.reported;
+    lib.reported = null;
+    if (!S || S.walk !== walk || !a || !a.seen) return {rows: []};
+    return {rows: rows.filter((i) => S.rows[i] && !a.seen.has(S.rows[i]))};
   };
 
   const report = (busy, waited) => {
@@ -132,7 +196,7 @@ function () {
       for (const what of Object.keys(after)) {
         if (after[what] === before[what]) continue;
         const hide = what === 'value' && secret(el);
-        notes.push({what, of: call(el), self: el === lib.target || el === lib.control,
+        notes.push({what, of: call(el), num: num(el), self: el === lib.target || el === lib.control,
           before: hide ? `(${before[what].length} characters)` : line(before[what], 80),
           after: hide ? `(${after[what].length} characters)` : line(after[what], 80)});
       }
@@ -143,7 +207,7 @@ function () {
         const now = el.getAttribute(name);
         if (now === old || !el.isConnected) continue;
         const flag = (v) => (name.startsWith('aria-') ? v ?? 'none' : v === null ? 'false' : 'true');
-        notes.push({what: name.replace('aria-', ''), of: call(el), self: el === lib.target, before: flag(old), after: flag(now)});
+        notes.push({what: name.replace('aria-', ''), of: call(el), num: num(el), self: el === lib.target, before: flag(old), after: flag(now)});
       }
     }
     const added = [...a.added].filter((n) => n.isConnected && (n.nodeType === 3 || (n.nodeType === 1 && shown(n))));
@@ -159,14 +223,17 @@ function () {
     const focus = active();
     const out = {
       url: location.href, urlBefore: a.url, title: document.title, titleBefore: a.title,
-      focus: focus ? call(focus) : '', focusChanged: focus !== a.focus,
+      token: globalThis.__piChrome ? globalThis.__piChrome.token : '',
+      focus: focus ? call(focus) : '', focusNum: num(focus), focusChanged: focus !== a.focus,
       scrollX, scrollY, scrollChanged: scrollX !== a.x || scrollY !== a.y || a.scrolled.size > 0, scrolledPage: scrollX !== a.x || scrollY !== a.y,
       mutations: a.count, notes, text,
-      appeared: things(added, (el) => shown(el)).map(call),
-      vanished: things(gone, (el) => !el.isConnected).map(call),
+      ...difference(a, added, gone),
       busy, waited,
     };
     lib.disarm();
+    // For lib.fresh, which may not come: elements are not to be held for ever.
+    lib.reported = a;
+    setTimeout(() => { if (lib.reported === a) lib.reported = null; }, 5000);
     return out;
   };
 
@@ -194,5 +261,5 @@ function () {
     return report(busy, Math.round(performance.now() - start));
   };
 
-  Object.assign(lib.tools, {secret, call, active, line, labelText});
+  Object.assign(lib.tools, {secret, call, active, line, labelText, num});
 }

@@ -10,7 +10,7 @@
   let rewalk = false;
   if (!S || S.walk !== walk) return {rewalk: true, nodes: nodes.map(() => [0, -1, 0, 0, 0, 0, 0])};
   const call = Function.prototype.call;
-  const box = call.bind(Element.prototype.getBoundingClientRect), matches = call.bind(Element.prototype.matches);
+  const box = call.bind(Element.prototype.getBoundingClientRect), matches = call.bind(Element.prototype.matches), all = call.bind(Element.prototype.querySelectorAll);
   const rootNode = call.bind(Node.prototype.getRootNode);
   const rows = new Map();
   for (let i = 0; i < S.rows.length; i++) rows.set(S.rows[i], i);
@@ -25,6 +25,18 @@
     const at = rows.get(node);
     const r = box(node);
     let flags = 0;
+    if (r.width > 0 && r.height > 0) {
+      flags |= 1;
+      if (r.bottom > 0 && r.right > 0 && r.top < innerHeight && r.left < innerWidth) flags |= 2;
+      if (r.right + scrollX <= 0 || r.bottom + scrollY <= 0) flags |= 4194304;
+    } else {
+      // An inline element around a floating one has no box of its own.
+      const within = all(node, '*');
+      for (let i = 0; i < within.length && i < 50; i++) {
+        const b = box(within[i]);
+        if (b.width > 0 && b.height > 0) { flags |= 1; break; }
+      }
+    }
     if (getComputedStyle(node).pointerEvents === 'none') flags |= 128;
     if (matches(node, ':disabled')) flags |= 512;
     out.push([n, at === undefined ? -1 : at, Math.round(r.x), Math.round(r.y), Math.round(r.width), Math.round(r.height), flags]);

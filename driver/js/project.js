@@ -1,6 +1,7 @@
 /**
  * Projects what an evaluation gave into JSON with markers, in the page's own
- * world, and returns it as { thrown, value }.
+ * world, and returns it as { thrown, value }, each object in value as { k: its
+ * keys, v: its values }.
  *
  * The page may have replaced any global, any method of a prototype and any
  * property of Object.prototype and Array.prototype. So this function relies on
@@ -59,6 +60,22 @@
     0,
   ];
 
+  /**
+   * What an object travels as: its keys and its values. The order of properties
+   * does not survive every way to the driver, that of a list does.
+   */
+  const pack = (object) => {
+    const k = slots(), v = slots();
+    let n = 0;
+    for (const key in object) {
+      k[n] = key;
+      v[n] = object[key];
+      n++;
+    }
+    k.length = v.length = n;
+    return { __proto__: null, k, v };
+  };
+
   /** The first units of s, one less where the cut would part a pair. */
   const cut = (s, limit) => {
     let out = '';
@@ -70,8 +87,8 @@
     return out;
   };
   const text = (s) => s.length <= MAX_STRING ? s
-    : { __proto__: null, _tag: TAG, kind: 'StringTruncated', prefix: cut(s, MAX_STRING), originalLength: s.length };
-  const undefinedMarker = () => ({ __proto__: null, _tag: TAG, kind: 'Undefined' });
+    : pack({ __proto__: null, _tag: TAG, kind: 'StringTruncated', prefix: cut(s, MAX_STRING), originalLength: s.length });
+  const undefinedMarker = () => pack({ __proto__: null, _tag: TAG, kind: 'Undefined' });
 
   /** What a person reads of something thrown. */
   const messageOf = (e) => {
@@ -91,10 +108,10 @@
   };
 
   const number = (n) => {
-    if (n !== n) return { __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: 'NaN' };
-    if (n === 1 / 0) return { __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: 'Infinity' };
-    if (n === -1 / 0) return { __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: '-Infinity' };
-    if (n === 0 && 1 / n < 0) return { __proto__: null, _tag: TAG, kind: 'NegativeZero' };
+    if (n !== n) return pack({ __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: 'NaN' });
+    if (n === 1 / 0) return pack({ __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: 'Infinity' });
+    if (n === -1 / 0) return pack({ __proto__: null, _tag: TAG, kind: 'NonFiniteNumber', value: '-Infinity' });
+    if (n === 0 && 1 / n < 0) return pack({ __proto__: null, _tag: TAG, kind: 'NegativeZero' });
     return n;
   };
 
@@ -103,7 +120,7 @@
     try {
       value = object[key];
     } catch (e) {
-      return { __proto__: null, _tag: TAG, kind: 'PropertyAccessError', message: messageOf(e) };
+      return pack({ __proto__: null, _tag: TAG, kind: 'PropertyAccessError', message: messageOf(e) });
     }
     return project(value, depth + 1);
   };
@@ -165,19 +182,19 @@
     if (plain) {
       const out = { __proto__: null };
       for (let i = 0; i < keys.total; i++) out[keys[i]] = property(object, keys[i], depth);
-      return out;
+      return pack(out);
     }
     const entries = slots();
     let n = 0;
     for (; n < keys.total && n < MAX_ENTRIES; n++) {
       const k = keys[n];
       let key = k;
-      if (typeof k === 'symbol') key = { __proto__: null, _tag: TAG, kind: 'SymbolKey', description: describe(k) };
-      else if (k.length > MAX_KEY) key = { __proto__: null, _tag: TAG, kind: 'KeyTruncated', prefix: cut(k, MAX_KEY), originalLength: k.length };
-      entries[n] = { __proto__: null, key, value: property(object, k, depth) };
+      if (typeof k === 'symbol') key = pack({ __proto__: null, _tag: TAG, kind: 'SymbolKey', description: describe(k) });
+      else if (k.length > MAX_KEY) key = pack({ __proto__: null, _tag: TAG, kind: 'KeyTruncated', prefix: cut(k, MAX_KEY), originalLength: k.length });
+      entries[n] = pack({ __proto__: null, key, value: property(object, k, depth) });
     }
     entries.length = n;
-    return { __proto__: null, _tag: TAG, kind: 'ObjectEntryProjection', referenceId: id, entries, omitted: keys.total - n, limit: MAX_ENTRIES };
+    return pack({ __proto__: null, _tag: TAG, kind: 'ObjectEntryProjection', referenceId: id, entries, omitted: keys.total - n, limit: MAX_ENTRIES });
   };
 
   const items = (list, depth) => {
@@ -186,10 +203,10 @@
     let n = 0;
     for (; n < length && n < MAX_ENTRIES; n++) {
       const hole = descriptorOf ? descriptorOf(list, `${n}`) === void 0 : !(n in list);
-      out[n] = hole ? { __proto__: null, _tag: TAG, kind: 'ArrayHole', index: n } : property(list, n, depth);
+      out[n] = hole ? pack({ __proto__: null, _tag: TAG, kind: 'ArrayHole', index: n }) : property(list, n, depth);
     }
     if (length > n) {
-      out[n] = { __proto__: null, _tag: TAG, kind: 'CollectionLimit', collection: 'Array', omitted: length - n, limit: MAX_ENTRIES };
+      out[n] = pack({ __proto__: null, _tag: TAG, kind: 'CollectionLimit', collection: 'Array', omitted: length - n, limit: MAX_ENTRIES });
       n++;
     }
     out.length = n;
@@ -201,7 +218,7 @@
     try {
       value = object[key];
     } catch (e) {
-      return { __proto__: null, _tag: TAG, kind: 'PropertyAccessError', message: messageOf(e) };
+      return pack({ __proto__: null, _tag: TAG, kind: 'PropertyAccessError', message: messageOf(e) });
     }
     return typeof value === 'string' ? text(value) : project(value, depth + 1);
   };
@@ -214,10 +231,10 @@
         if (typeof object[n] !== 'number') return null;
       }
       if (keys.strings > 0 && typeof object.toJSON !== 'function') return null;
-      return {
+      return pack({
         __proto__: null, x: number(x), y: number(y), width: number(width), height: number(height),
         top: number(top), right: number(right), bottom: number(bottom), left: number(left),
-      };
+      });
     } catch {
       return null;
     }
@@ -242,15 +259,15 @@
     const proto = getPrototypeOf ? getPrototypeOf(object) : object.__proto__;
     if (typeof object === 'function') {
       const source = sourcer ? apply(sourcer, object, []) : `${object}`;
-      return { __proto__: null, _tag: TAG, kind: 'Function', referenceId: id, source: text(source) };
+      return pack({ __proto__: null, _tag: TAG, kind: 'Function', referenceId: id, source: text(source) });
     }
     const tag = tagOf(object);
     if (isArray ? isArray(object) : tag === '[object Array]') return items(object, depth);
     if ((isError && isError(object)) || tag === '[object Error]' || tag === '[object DOMException]') {
-      return {
+      return pack({
         __proto__: null, _tag: TAG, kind: 'Error', referenceId: id,
         name: textual(object, 'name', depth), message: textual(object, 'message', depth), stack: textual(object, 'stack', depth),
-      };
+      });
     }
     // The second test is for plain objects of another frame.
     if (proto === null || proto === objectPrototype ||
@@ -259,30 +276,30 @@
     }
     const rect = rectangle(object, entriesOf(object, tag));
     if (rect) return rect;
-    return {
+    return pack({
       __proto__: null, _tag: TAG, kind: 'NonPlainObject', referenceId: id,
       constructorName: nameOf(object), objectTag: text(tag), properties: body(object, tag, id, depth),
-    };
+    });
   };
 
   const project = (value, depth) => {
     nodes++;
-    if (nodes > MAX_NODES) return { __proto__: null, _tag: TAG, kind: 'NodeLimit', limit: MAX_NODES };
+    if (nodes > MAX_NODES) return pack({ __proto__: null, _tag: TAG, kind: 'NodeLimit', limit: MAX_NODES });
     if (value === null) return null;
     if (value === void 0) return undefinedMarker();
     switch (typeof value) {
       case 'string': return text(value);
       case 'boolean': return value;
       case 'number': return number(value);
-      case 'bigint': return { __proto__: null, _tag: TAG, kind: 'BigInt', value: text(`${value}`) };
-      case 'symbol': return { __proto__: null, _tag: TAG, kind: 'Symbol', description: describe(value) };
+      case 'bigint': return pack({ __proto__: null, _tag: TAG, kind: 'BigInt', value: text(`${value}`) });
+      case 'symbol': return pack({ __proto__: null, _tag: TAG, kind: 'Symbol', description: describe(value) });
     }
     for (let i = 1; i <= count; i++) {
       if (seen[i] === value) {
-        return { __proto__: null, _tag: TAG, kind: active[i] ? 'CircularReference' : 'SharedReference', referenceId: i };
+        return pack({ __proto__: null, _tag: TAG, kind: active[i] ? 'CircularReference' : 'SharedReference', referenceId: i });
       }
     }
-    if (depth >= MAX_DEPTH) return { __proto__: null, _tag: TAG, kind: 'DepthLimit', depth, limit: MAX_DEPTH };
+    if (depth >= MAX_DEPTH) return pack({ __proto__: null, _tag: TAG, kind: 'DepthLimit', depth, limit: MAX_DEPTH });
     const id = ++count;
     seen[id] = value;
     active[id] = true;
@@ -290,7 +307,7 @@
     try {
       out = shape(value, id, depth);
     } catch (e) {
-      out = { __proto__: null, _tag: TAG, kind: 'UninspectableObject', referenceId: id, message: messageOf(e) };
+      out = pack({ __proto__: null, _tag: TAG, kind: 'UninspectableObject', referenceId: id, message: messageOf(e) });
     }
     active[id] = false;
     return out;

@@ -5,7 +5,7 @@
   const nums = [], elements = [];
   for (const i of wanted) {
     const el = S.rows[i];
-    if (!el || !el.isConnected) continue;
+    if (!(el instanceof Element)) continue;
     let n = S.nums.get(el);
     if (n === undefined) { n = S.next++; S.nums.set(el, n); }
     nums.push(n);

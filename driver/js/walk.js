@@ -2,16 +2,22 @@
 // that are open or were handed in, and through slots. It decides nothing; it
 // returns evidence in compact columns, and the caller classifies.
 //
-// opts: {rows, ms, text, chars, hosts}: how many rows, how long, how many
-// characters a text and all texts, how many possible hosts at most. roots:
-// closed shadow roots that the caller found.
+// opts: {rows, ms, text, chars, hosts, boxes}: how many rows, how long, how
+// many characters a text and all texts, how many possible hosts at most,
+// whether every element's box is looked at. roots: closed shadow roots that the
+// caller found.
 //
 // Returns [meta as JSON, columns, texts, attributes, relations, ...elements]:
-// - columns: numbers. A text is one number, -(1 + 2*delta + space). An element
-//   is tag index, delta, flags, and for a candidate num, x, y, width, height.
-//   delta is the distance to the parent's row; 0 means no parent.
-// - texts: one for each text row, separated by U+0001.
-// - attributes: "row U+0003 key=value U+0002 key=value", separated by U+0001.
+// - columns: whole numbers, packed: groups of five bits, the lowest first, of
+//   which all but the last have bit 6 set, as characters from "#" on without
+//   the backslash. A row is a kind and a depth. Kind 0 is a text, 1 a text
+//   with white space before it, n+2 an element of meta.kinds[2n], the index of
+//   its tag, and meta.kinds[2n+1], its flags. A candidate goes on with num, x
+//   and y as differences to the candidate before, signed (2n or -2n-1), and
+//   with width and height.
+// - texts: one for each text row, separated by form feeds.
+// - attributes: "key=value", separated by backspaces, of each row that has
+//   some, separated by form feeds.
 // - relations: "kind,row,target,target;…"; kinds: l label row to control row,
 //   b labelled by, d described by, o owns.
 // - elements: the frame elements (meta.frames has their rows), then possible
@@ -38,7 +44,7 @@
 
   const S = globalThis.__piChrome ||= {
     token: Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join(''),
-    next: 1, nums: new WeakMap(), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(),
+    next: 1, nums: new WeakMap(), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: new WeakSet(),
     walk: 0, rows: [], ref: 0,
   };
   for (const root of roots) S.closed.set(root.host, root);
@@ -48,7 +54,9 @@
 
   const start = performance.now();
   const vw = innerWidth, vh = innerHeight;
-  const cols = [], texts = [], attrs = [], relations = [], frames = [], hosts = [], weakHosts = [];
+  let cols = new Uint8Array(1 << 14), used = 0, lastNum = 0, lastX = 0, lastY = 0;
+  const kinds = [], kindIndex = new Map();
+  const texts = [], attrs = [], relations = [], frames = [], hosts = [], weakHosts = [];
   const tags = [], tagIndex = new Map();
   const refs = []; // [kind, row, elements]
   const labels = []; // [row, control]
@@ -58,8 +66,10 @@
     'svg:defs', 'svg:clipPath', 'svg:mask', 'svg:linearGradient', 'svg:radialGradient', 'svg:filter', 'svg:pattern', 'svg:marker', 'svg:metadata',
     'svg:script', 'svg:style', 'math:annotation', 'math:annotation-xml']);
   const CAND = new Set(['a', 'button', 'input', 'select', 'textarea', 'summary', 'option', 'area', 'details', 'dialog', 'label', 'iframe', 'frame',
-    'audio', 'video', 'embed', 'object', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'main', 'nav', 'aside', 'header', 'footer', 'section', 'article', 'form',
+    'audio', 'video', 'embed', 'object', 'main', 'nav', 'aside', 'header', 'footer', 'section', 'article', 'form',
     'fieldset', 'table', 'search', 'svg:a', 'output', 'meter', 'progress', 'ul', 'ol', 'menu', 'dl', 'figure']);
+  // What may be acted on by its kind; the other candidates group.
+  const ACTIVE = new Set(['a', 'summary', 'area', 'label', 'iframe', 'frame', 'audio', 'video', 'embed', 'object', 'svg:a', 'fieldset']);
   const CONTROL = new Set(['input', 'select', 'textarea', 'button', 'option', 'details', 'dialog', 'meter', 'progress', 'output']);
   const NOKIDS = new Set(['input', 'textarea', 'meter', 'progress', 'video', 'audio', 'iframe', 'frame', 'embed', 'img', 'br', 'hr', 'wbr', 'area', 'col']);
   const HOSTABLE = new Set(['div', 'span', 'section', 'article', 'aside', 'main', 'nav', 'header', 'footer', 'p', 'blockquote', 'body', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6']);
@@ -71,7 +81,7 @@
     'title', 'alt', 'placeholder', 'type', 'name', 'id', 'href', 'tabindex', 'contenteditable', 'inert', 'hidden', 'open', 'list', 'autocomplete', 'multiple',
     'size', 'scope', 'summary', 'onclick', 'draggable', 'data-testid', 'usemap', 'src', 'popover', 'readonly', 'required', 'start', 'reversed', 'cite',
     'controls', 'colspan', 'rowspan', 'headers', 'inputmode', 'label', 'disabled', 'min', 'max', 'xlink:href', 'popovertarget', 'accesskey', 'maxlength',
-    'accept', 'form', 'border', 'rules', 'abbr', 'span', 'is', 'datetime', 'lang']);
+    'accept', 'form', 'border', 'rules', 'abbr', 'span', 'is', 'datetime', 'lang', 'switch']);
   // Those that make no difference without a role or a control are left out of
   // plain elements, where they are most of the bytes.
   const ONLYCAND = new Set(['id', 'name', 'type', 'size', 'label', 'form', 'lang', 'src', 'span', 'draggable']);
@@ -81,6 +91,7 @@
     editable: 1024, cand: 2048, attrs: 4096, space: 8192, top: 16384, focusable: 32768, atomic: 65536, refOnly: 131072, pre: 262144, flexItem: 524288, closedHost: 1048576,
     autoText: 2097152, clipped: 4194304};
 
+  const SHAPES = new Set(['svg:path', 'svg:circle', 'svg:ellipse', 'svg:rect', 'svg:line', 'svg:polyline', 'svg:polygon', 'svg:use']);
   const FOREIGN = new Set(['svg', 'math']);
   // html: the parent is of HTML, so that only svg and math leave it.
   const tagOf = (el, html) => {
@@ -102,15 +113,33 @@
   const displays = new Map();
   const kindOf = (d) => (d === 'contents' ? F.contents | F.inline : d === 'inline' || d.startsWith('ruby') ? F.inline
     : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0);
+  const put = (n) => {
+    if (used + 8 > cols.length) { const more = new Uint8Array(cols.length * 2); more.set(cols); cols = more; }
+    do {
+      let c = (n & 31) + 35;
+      n >>>= 5;
+      if (n) c += 32;
+      cols[used++] = c < 92 ? c : c + 1;
+    } while (n);
+  };
+  const putSigned = (n) => put(n < 0 ? -2 * n - 1 : 2 * n);
+  const kindAt = (tag, flags) => {
+    const key = tag * 8388608 + flags;
+    let i = kindIndex.get(key);
+    if (i === undefined) { i = kindIndex.size; kinds.push(tag, flags); kindIndex.set(key, i); }
+    return i + 2;
+  };
+  const far = (n) => n > 1e8 ? 1e8 : n < -1e8 ? -1e8 : Math.round(n);
   const numOf = (el) => {
     let n = S.nums.get(el);
     if (n === undefined) { n = S.next++; S.nums.set(el, n); }
     return n;
   };
+  const BREAKS = /[\b\f]/, ALLBREAKS = /[\b\f]/g;
   const clean = (s, max) => {
     if (s.length > max) s = s.slice(0, max);
-    // The separators of the columns; lone surrogates do not survive JSON.
-    return (/[\u0001-\u0003]/.test(s) ? s.replace(/[\u0001-\u0003]/g, ' ') : s).toWellFormed();
+    // The separators of the columns.
+    return BREAKS.test(s) ? s.replace(ALLBREAKS, ' ') : s;
   };
 
   // What a control holds, as attributes of our own that begin with "~".
@@ -167,32 +196,48 @@
     else if (v) put('v', v);
   };
 
+  // A fragment or a path of plain characters, which the caller can join to the
+  // document's address by itself.
+  const PLAIN = /^(?:#[\w.~!$&'()*+,;=:@\/?-]*|\/(?:[\w~-][\w.~$&()*+,;=:@-]*\/?)*(?:\?[\w.~$&()*+,;=:@\/?-]*)?(?:#[\w.~-]*)?)$/;
+  const plainBase = (location.protocol === 'http:' || location.protocol === 'https:') && document.baseURI.replace(/#.*/s, '') === location.href.replace(/#.*/s, '');
+
   // The one modal dialog that makes the rest inert: the last opened.
   let modal = null;
   for (const d of doc.all('dialog:modal')) modal = d;
   const stack = [];
   const root = doc.get('documentElement');
-  if (root) stack.push({list: [root], i: 0, next: null, row: -1, inh: modal ? F.inert : 0, cursor: false, space: false, flex: false, clip: null, el: null, lines: undefined, skipped: undefined, html: true});
+  if (root) stack.push({list: [root], i: 0, next: null, row: -1, depth: 0, inh: (modal ? F.inert : 0) | (doc.get('designMode') === 'on' ? F.editable : 0), cursor: false, space: false, flex: false, boxes: !!opts.boxes, clip: null, el: null, lines: undefined, skipped: undefined, html: true});
 
   const emit = (el, tag, frame, flags, cand, r, names) => {
     const row = rows.length;
     rows.push(el);
-    const out = [];
-    if (names) {
-      for (let i = 0; i < names.length; i++) {
-        const k = names[i];
-        if (!ATTRS.has(k) || (!cand && ONLYCAND.has(k))) continue;
-        out.push(k + '=' + clean(attr(el, k), k === 'src' ? (tag === 'iframe' || tag === 'frame' ? 300 : 0) : k === 'href' || k === 'xlink:href' ? 600 : 1000));
-        if (k === 'aria-labelledby') refs.push(['b', row, el.ariaLabelledByElements || []]);
-        else if (k === 'aria-owns') refs.push(['o', row, el.ariaOwnsElements || []]);
+    let out = '';
+    for (let i = 0; i < names.length; i++) {
+      const k = names[i];
+      if (!ATTRS.has(k) || (!cand && ONLYCAND.has(k))) continue;
+      const max = k === 'src' ? (tag === 'iframe' || tag === 'frame' ? 300 : 0) : k === 'href' || k === 'xlink:href' ? 600 : 1000;
+      const one = k + '=' + (max ? clean(attr(el, k), max) : '');
+      out = out ? out + '\b' + one : one;
+      if (k === 'aria-labelledby') refs.push(['b', row, el.ariaLabelledByElements || []]);
+      else if (k === 'aria-owns') refs.push(['o', row, el.ariaOwnsElements || []]);
+      else if (k === 'href' && (tag === 'a' || tag === 'area')) {
+        // Where it leads, unless that can be told from the attribute.
+        const href = attr(el, k);
+        if (!(plainBase && PLAIN.test(href)) && el.href !== href) out += '\b~u=' + clean(el.href, 800);
       }
     }
-    if (CONTROL.has(tag)) control(el, tag, out);
-    if (tag === 'a' || tag === 'area') { if (hasAttr(el, 'href')) out.push('~u=' + clean(el.href, 800)); }
-    if (out.length) { flags |= F.attrs; attrs.push(row + '\u0003' + out.join('\u0002')); }
+    if (CONTROL.has(tag)) { const held = []; control(el, tag, held); if (held.length) out = (out ? out + '\b' : '') + held.join('\b'); }
+    if (out) { flags |= F.attrs; attrs.push(out); }
     if (tag === 'label' && el.control) labels.push([row, el.control]);
-    cols.push(indexOf(tag), frame.row < 0 ? 0 : row - frame.row, flags | (cand ? F.cand : 0) | (frame.space ? F.space : 0));
-    if (cand) cols.push(numOf(el), Math.round(r.x), Math.round(r.y), Math.round(r.width), Math.round(r.height));
+    flags |= (cand ? F.cand : 0) | (frame.space ? F.space : 0);
+    put(kindAt(indexOf(tag), flags));
+    put(frame.depth);
+    if (cand) {
+      const n = numOf(el), x = far(r.x), y = far(r.y);
+      putSigned(n - lastNum); putSigned(x - lastX); putSigned(y - lastY);
+      lastNum = n; lastX = x; lastY = y;
+      put(far(r.width)); put(far(r.height));
+    }
     frame.space = false;
     return row;
   };
@@ -216,24 +261,26 @@
     }
   };
 
+  const ODD = /[\t\n\r\f\b]| {2}|^ ?$/;
   const text = (node, frame) => {
     let s = nodeValue(node);
-    const pre = frame.inh & F.pre;
-    if (!/[^ \t\n\r\f]/.test(s)) {
-      // White space alone matters only between what stands in one line.
-      if (pre && s) { /* kept */ } else { if (s && !frame.flex) frame.space = true; return; }
-    }
-    if (!pre && /[\t\n\r\f]| {2}/.test(s)) {
-      if (!/\n/.test(s) || !frame.el || !keepsLines(frame)) s = s.replace(/[ \t\n\r\f]+/g, ' ');
+    if (ODD.test(s)) {
+      const pre = frame.inh & F.pre;
+      if (!/[^ \t\n\r\f]/.test(s)) {
+        // White space alone matters only between what stands in one line.
+        if (pre && s) { /* kept */ } else { if (s && !frame.flex) frame.space = true; return; }
+      }
+      if (!pre && (!/\n/.test(s) || !frame.el || !keepsLines(frame))) s = s.replace(/[ \t\n\r\f]+/g, ' ');
+      s = clean(s, s.length);
     }
     const max = Math.min(opts.text, opts.chars - chars);
     if (s.length > max) { textsCut += s.length - Math.max(0, max); s = s.slice(0, Math.max(0, max)); }
     chars += s.length;
-    const row = rows.length;
     rows.push(node);
-    cols.push(-(1 + 2 * (frame.row < 0 ? 0 : row - frame.row) + (frame.space ? 1 : 0)));
+    put(frame.space ? 1 : 0);
+    put(frame.depth);
     frame.space = false;
-    texts.push(clean(s, max));
+    texts.push(s);
   };
   const keepsLines = (frame) => {
     if (frame.lines === undefined) {
@@ -243,16 +290,51 @@
     return frame.lines;
   };
 
+  // Boxes looked at while the first text in the viewport is looked for; at the
+  // top of the page reading begins with the first.
+  let looked = scrollY > 0 ? 0 : 50;
+
+  // Whether something of the box is left by those around it.
+  const unclipped = (r, style) => {
+    const c = clipOf(stack.length - 1);
+    return !c || r.bottom > c.top && r.right > c.left && r.top < c.bottom && r.left < c.right || style.position === 'fixed';
+  };
+  const clipOf = (top) => {
+    let k = top;
+    while (stack[k].clip === undefined) k--; // the first has one
+    let c = stack[k].clip;
+    for (k++; k <= top; k++) {
+      const el = stack[k].el;
+      if (el !== root && localName(el) !== 'body') {
+        const style = getComputedStyle(el);
+        if (c && style.position === 'fixed') c = null;
+        if (style.overflowX !== 'visible' && style.display !== 'inline' && style.display !== 'contents') {
+          const r = box(el);
+          if (r.width > 0 && r.height > 0) {
+            c = c ? {left: Math.max(c.left, r.left), top: Math.max(c.top, r.top), right: Math.min(c.right, r.right), bottom: Math.min(c.bottom, r.bottom)} : r;
+          }
+        }
+      }
+      stack[k].clip = c;
+    }
+    return c;
+  };
+
   const element = (el, frame) => {
     const tag = tagOf(el, frame.html);
     if (SKIP.has(tag)) return;
+    const names = attrNames(el);
+    if (SHAPES.has(tag) && !S.nums.has(el) && !firstChild(el) && !names.some((k) => k === 'role' || k === 'tabindex' || k === 'onclick' || k.startsWith('aria-'))) {
+      // A line of a drawing says nothing; it has a row for its listeners.
+      emit(el, tag, frame, F.inline, false, none, []);
+      return;
+    }
     const style = getComputedStyle(el);
     const display = style.display;
-    const names = attrNames(el);
     if ((tag === 'svg:title' || tag === 'svg:desc') && !frame.skipped) {
       // It has no box of its own, and names what it stands in.
       const row = emit(el, tag, frame, F.inline, false, none, names);
-      stack.push({list: null, i: 0, next: firstChild(el), row, inh: frame.inh, cursor: frame.cursor, space: false, flex: false, clip: frame.clip, el, lines: undefined, skipped: undefined, html: false});
+      stack.push({list: null, i: 0, next: firstChild(el), row, depth: frame.depth + 1, inh: frame.inh, cursor: frame.cursor, space: false, flex: false, boxes: false, clip: undefined, el, lines: undefined, skipped: undefined, html: false});
       return;
     }
     if (display === 'none' && tag !== 'area' || display === '' ) {
@@ -262,20 +344,21 @@
       else if (tag !== 'option' && tag !== 'optgroup') for (const i of queryAll(el, 'input[type=file],input[type=checkbox],input[type=radio]')) hiddenInput(i, frame);
       return;
     }
-    let inh = frame.inh & (F.inert | F.pre);
+    let inh = frame.inh & (F.inert | F.pre | F.editable);
     if (el === modal) inh &= ~F.inert;
-    let flags = 0, clip = frame.clip;
+    let flags = 0, boxes = frame.boxes;
     const html = tag.indexOf(':') < 0;
-    let cand = CAND.has(tag) || S.nums.has(el) || tag.indexOf('-') > 0;
+    let active = CONTROL.has(tag) || ACTIVE.has(tag) || S.nums.has(el) || tag.indexOf('-') > 0;
     for (let i = 0; i < names.length; i++) {
       const k = names[i];
-      if (k === 'role' || k === 'tabindex' || k === 'contenteditable' || k === 'onclick' || k === 'aria-label' || k === 'aria-labelledby' || k === 'popover') cand = true;
+      if (k === 'role' || k === 'tabindex' || k === 'contenteditable' || k === 'onclick' || k === 'aria-label' || k === 'aria-labelledby' || k === 'popover') { active = true; if (k === 'contenteditable') inh |= F.editable; }
       else if (k === 'inert' && html) inh |= F.inert;
     }
     if (tag === 'pre' || tag === 'listing' || tag === 'plaintext') inh |= F.pre;
     // It is inherited; that a child takes it back is rare enough.
     const cursor = frame.cursor || style.cursor === 'pointer';
-    if (cursor) { flags |= F.pointer; if (!frame.cursor) cand = true; }
+    if (cursor) { flags |= F.pointer; if (!frame.cursor) active = true; }
+    const cand = active || CAND.has(tag);
     let kind = displays.get(display);
     if (kind === undefined) displays.set(display, kind = kindOf(display));
     flags |= kind & 0xffffff;
@@ -288,25 +371,32 @@
       if (frame.skipped) flags |= F.hidden;
     }
     if (!(flags & F.hidden) && display !== 'contents') {
-      r = tag === 'area' ? none : box(el);
-      if (r.width > 0 && r.height > 0) {
-        flags |= F.box;
-        if (clip && style.position === 'fixed') clip = null;
-        if (r.bottom > 0 && r.right > 0 && r.top < vh && r.left < vw
-          && (!clip || r.bottom > clip.top && r.right > clip.left && r.top < clip.bottom && r.left < clip.right)) flags |= F.view;
-      } else if (tag === 'area') flags |= F.box;
-      if (cand && r.right + scrollX <= 0 || r.bottom + scrollY <= 0) flags |= F.clipped; // before the page's beginning: nothing scrolls there
-    }
+      // The box of what is no candidate says only where reading begins, and
+      // whether an element without a box of its own has something in it.
+      if (tag === 'area') flags |= F.box;
+      else if (cand || boxes || looked < 50) {
+        r = box(el);
+        if (r.width > 0 && r.height > 0) {
+          flags |= F.box;
+          if (r.bottom > 0 && r.right > 0 && r.top < vh && r.left < vw && unclipped(r, style)) {
+            flags |= F.view;
+            if (looked < 50 && !cand) { const c = firstChild(el); if (c && nodeType(c) === 3) looked++; }
+          }
+          // Before the page's beginning: nothing scrolls there.
+          if (cand && (r.right + scrollX <= 0 || r.bottom + scrollY <= 0)) flags |= F.clipped;
+        } else if (cand) boxes = true;
+      }
+    } else if (cand && !(flags & F.hidden)) boxes = true;
     if (flags & F.hidden && tag !== 'input') {
       // In a part that is not rendered, such as closed details.
       for (const i of queryAll(el, 'input[type=file]')) hiddenInput(i, frame);
       return;
     }
     if (cand) {
-      if (style.pointerEvents === 'none') flags |= F.noEvents;
-      if (html && editable(el)) flags |= F.editable;
+      if (active && style.pointerEvents === 'none') flags |= F.noEvents;
+      if (inh & F.editable && html && editable(el)) flags |= F.editable;
       if ((CONTROL.has(tag) || tag === 'fieldset' || tag === 'optgroup') && matches(el, ':disabled')) flags |= F.disabled;
-      if (el.tabIndex >= 0) flags |= F.focusable;
+      if (active && el.tabIndex >= 0) flags |= F.focusable;
       if (tag === 'dialog' && flags & F.box && matches(el, ':modal')) flags |= F.top;
       else if (names.includes('popover') && matches(el, ':popover-open')) flags |= F.top;
     }
@@ -328,12 +418,8 @@
     }
     if (NOKIDS.has(tag)) return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
-    let within = clip;
-    if (flags & F.box && !(flags & F.inline && !(kind & F.atomic)) && el !== root && tag !== 'body' && style.overflowX !== 'visible') {
-      within = clip ? {left: Math.max(clip.left, r.left), top: Math.max(clip.top, r.top), right: Math.min(clip.right, r.right), bottom: Math.min(clip.bottom, r.bottom)} : r;
-    }
     const flex = (kind & FLEX) !== 0;
-    const child = {list: null, i: 0, next: null, row, inh, cursor, space: false, flex, clip: within, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
+    const child = {list: null, i: 0, next: null, row, depth: frame.depth + 1, inh, cursor, space: false, flex, boxes, clip: undefined, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
     if (html && tag === 'details' && !el.open) {
       // Only the summary of closed details is rendered; what is closed is told
       // by aria-expanded, so it is not walked.
@@ -348,30 +434,40 @@
       else child.next = firstChild(el);
     } else {
       child.next = firstChild(el);
-      if (flags & F.box && hostable) possibleHost(el, custom, r, style, tag);
+      if (hostable && (custom || !rendersOwn(el, child))) {
+        if (r === none && display !== 'contents') r = box(el);
+        if (r.width > 0 && r.height > 0) possibleHost(el, custom, r, style);
+      }
     }
-    stack.push(child);
+    if (child.next || child.list) stack.push(child);
   };
+
+  // Whether an element's own children are rendered: those of the host of a
+  // shadow root are not, unless slotted.
+  const rendersOwn = (el, child) => {
+    if (!child.next || S.texty.has(el)) return !!child.next;
+    let text = null;
+    for (let c = child.next; c; c = nextSibling(c)) {
+      const t = nodeType(c);
+      if (t === 1) {
+        if (checkVisibility(c)) { child.skipped = false; return true; }
+        if (getComputedStyle(c).display === 'contents') return true;
+      } else if (t === 3 && !text && /\S/.test(nodeValue(c))) text = c;
+    }
+    if (!text) return false;
+    range ||= new Range();
+    range.selectNode(text);
+    if (!range.getClientRects().length) return false;
+    S.texty.add(el);
+    return true;
+  };
+  let range = null;
 
   // An element that may have a closed shadow root, which a script cannot see:
   // a custom element, or a box whose own children are not rendered.
-  const possibleHost = (el, custom, r, style, tag) => {
+  const possibleHost = (el, custom, r, style) => {
     const size = Math.round(r.width) + 'x' + Math.round(r.height);
     if (S.plain.get(el) === size) return;
-    if (!custom) {
-      for (let c = firstChild(el); c; c = nextSibling(c)) {
-        const t = nodeType(c);
-        if (t === 3 && /\S/.test(nodeValue(c))) {
-          const range = new Range();
-          range.selectNode(c);
-          if (range.getClientRects().length) return;
-        } else if (t === 1) {
-          const cs = getComputedStyle(c);
-          if (cs.display === 'contents' || cs.position === 'fixed') return;
-          if (cs.display !== 'none' && c.getClientRects().length) return;
-        }
-      }
-    }
     const auto = custom || style.getPropertyValue('background-image') === 'none';
     (auto ? hosts : weakHosts).push([el, size]);
   };
@@ -410,9 +506,9 @@
         const s = nodeValue(n).replace(/[ \t\n\r\f]+/g, ' ');
         if (!s) return;
         extra++;
-        const row = rows.length;
         rows.push(n);
-        cols.push(-(1 + 2 * (row - parent)));
+        put(0);
+        put(depth);
         texts.push(clean(s, opts.text));
       } else if (t === 1) {
         const tag = tagOf(n, false);
@@ -421,7 +517,7 @@
         const st = getComputedStyle(n);
         let flags = F.refOnly | F.hidden;
         if (st.display === 'inline' || st.display.startsWith('inline-') || (st.display === 'none' && /^(span|b|i|em|strong|a|code|small|label|img|svg:.*)$/.test(tag))) flags |= F.inline;
-        const row = emit(n, tag, {row: parent, space: false}, flags, false, none, attrNames(n));
+        const row = emit(n, tag, {depth, space: false}, flags, false, none, attrNames(n));
         rowOf.set(n, row);
         const sr = S.closed.get(n) || shadowRoot(n);
         for (let c = firstChild(sr || n); c; c = nextSibling(c)) visit(c, row, depth + 1);
@@ -464,9 +560,9 @@
     token: S.token, walk: S.walk, url: location.href, title: clean(title, 500), ref: S.ref,
     ready: doc.get('readyState'), vw, vh, sx: Math.round(scrollX), sy: Math.round(scrollY),
     dw: scroll ? scroll.scrollWidth : vw, dh: scroll ? scroll.scrollHeight : vh,
-    tags, focus: focusRow, focused: un(D.hasFocus)(document), left, truncated, textsCut, hostsLeft, ms: Math.round(performance.now() - start),
+    tags, kinds, focus: focusRow, focused: un(D.hasFocus)(document), left, truncated, textsCut, hostsLeft, ms: Math.round(performance.now() - start),
     frames: frames.map(({row, x, y, sx, sy, w, h}) => ({row, x, y, sx, sy, w, h})),
     quirks: doc.get('compatMode') === 'BackCompat',
   };
-  return [JSON.stringify(meta), cols.join(','), texts.join('\u0001'), attrs.join('\u0001'), relations.join(';'), ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
+  return [JSON.stringify(meta).toWellFormed(), new TextDecoder('latin1').decode(cols.subarray(0, used)), texts.join('\f').toWellFormed(), attrs.join('\f').toWellFormed(), relations.join(';'), ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
 }

@@ -2,10 +2,12 @@ package pagecases
 
 import (
 	"slices"
+	"strings"
 
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
 )
 
 // appFaultCases hold what the four applications brought to light, each in its
@@ -45,5 +47,31 @@ var appFaultCases = []drivertest.Case{
 		a.find("gridcell", "Kiel")
 		a.find("gridcell", "Sent")
 		a.find("textbox", "City")
+	}},
+	{Name: "regress--input-recycled-row", Page: "regress/input-recycled-row.html", Do: func(s *drivertest.Scenario) {
+		a := agent{s}
+		first := a.find("button", "Delete row 1")
+		a.click("button", "Next")
+		e := s.Fail("input.click", map[string]any{"ref": first.ID}, op.Rejected, op.StaleActionRef)
+		assert.Equal(s.T, e.Details["was"], "Delete row 1")
+		assert.Equal(s.T, e.Details["is"], "Delete row 3")
+		assert.Equal(s.T, s.Eval("lines"), "[]")
+		a.click("button", "Delete row 3")
+		// A toggle keeps its ref, and the receipt says what it is called now.
+		s.Eval(`void (document.getElementById("next").textContent = "More")`)
+		more := a.find("button", "More")
+		s.Eval(`void (document.getElementById("next").textContent = "Rest")`)
+		res := s.Call("input.click", map[string]any{"ref": more.ID})
+		assert.Assert(s.T, strings.Contains(res.Text, `name of button @`+more.ID+`: More → Rest`), res.Text)
+	}},
+	{Name: "regress--snapshot-grid-roving-cells", Page: "regress/snapshot-grid-roving-cells.html", Do: func(s *drivertest.Scenario) {
+		a := agent{s}
+		for _, in := range []string{`{"role":"gridcell"}`, `{"query":"Norway"}`, `{"containingText":"Bergen"}`} {
+			var shown look
+			s.Value("page.snapshot", in, &shown)
+			assert.Assert(s.T, slices.ContainsFunc(shown.Actions, func(action seen) bool { return action.Role == "gridcell" && action.Name == "Norway" }), in)
+		}
+		a.click("gridcell", "Norway")
+		assert.Equal(s.T, s.Eval(`lines.map(String).join(" ").includes("Norway")`), "true")
 	}},
 }

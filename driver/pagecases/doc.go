@@ -10,7 +10,8 @@ import "pi-chrome/driver/drivertest"
 func All() []drivertest.Case {
 	var all []drivertest.Case
 	for _, cases := range [][]drivertest.Case{navigateCases, waitCases, dialogCases, regressCases, evaluateCases, screenshotCases,
-		clickCases, fillCases, pressCases, refCases, consoleCases, networkCases, appCases, appFaultCases} {
+		clickCases, fillCases, pressCases, refCases, receiptCases, typeCases, pointerCases, scrollCases, uploadCases, selectCases, inputFindCases, consoleCases, networkCases, appCases, appFaultCases,
+		findCases, inspectCases, historyCases, doCases} {
 		all = append(all, cases...)
 	}
 	return all

@@ -45,8 +45,13 @@ type (
 		ObservedChanges []string
 		URLChanged      bool
 		URLAfter        string
-		Focus           string
-		Changes         []struct{ What, Of, Before, After string }
+		Focus, FocusRef string
+		Changes         []struct{ What, Of, Ref, Before, After string }
+		Appeared        []thing
+		Vanished        []thing
+		Opened          []string
+		More            int
+		Unlisted        string
 		Text            []string
 		Dialog          *struct{ Type, Message string }
 		Navigating      string

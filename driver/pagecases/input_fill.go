@@ -202,7 +202,7 @@ func fillControlled(s *drivertest.Scenario) {
 	assert.Assert(t, !out.Action.Matches)
 	assert.Equal(t, out.Action.Value, "ADA")
 	clickOn(s, "#render")
-	assert.Equal(t, s.Eval("state"), `{"name":"Ada","upper":"ADA","bio":"Two\nlines"}`)
+	assert.Equal(t, s.Eval("[state.name, state.upper, state.bio]"), `["Ada","ADA","Two\nlines"]`)
 	assert.Equal(t, value(s, "name"), "Ada")
 }
 

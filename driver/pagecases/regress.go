@@ -29,4 +29,12 @@ var regressCases = []drivertest.Case{
 		assert.Equal(s.T, res.Text, "a\uFFFDb")
 		s.Call("input.click", `{"selector":"#odd"}`)
 	}},
+	// A row is told from another by what it says; what is typed into it is no
+	// part of that.
+	{Name: "regress--row-holds-editor", Page: "regress/input-row-holds-editor.html", Do: func(s *drivertest.Scenario) {
+		a := &agent{s: s}
+		s.Call("input.fill", map[string]any{"ref": a.find("textbox", "Note").ID, "text": "quite another text"})
+		s.Call("input.click", map[string]any{"ref": a.find("button", "Go").ID})
+		assert.Equal(s.T, s.Eval("window.went"), "1")
+	}},
 }
