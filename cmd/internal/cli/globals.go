@@ -21,6 +21,7 @@ type globals struct {
 	stateDir string
 	pace     string
 	trace    string
+	front    bool
 	timeout  time.Duration
 
 	portNumber int // set by resolve
@@ -34,6 +35,7 @@ func (g *globals) register(set *pflag.FlagSet) {
 	set.StringVar(&g.port, "port", g.port, "`port` of the owner on 127.0.0.1 (PI_CHROME_PORT, else 17318)")
 	set.StringVar(&g.stateDir, "state-dir", g.stateDir, "`folder` of credential, state and log (PI_CHROME_STATE_DIR)")
 	set.StringVar(&g.pace, "pace", g.pace, "how input moves: `fast` or human (PI_CHROME_PACE, else fast)")
+	set.BoolVar(&g.front, "foreground", g.front, "let this command take the focus, as tab-activate does")
 	set.StringVar(&g.trace, "trace", g.trace, "`file` to which every CDP frame of the tab is added, as JSON lines, redacted")
 	set.DurationVar(&g.timeout, "timeout", g.timeout, "give up after this `time`, such as 5s")
 }

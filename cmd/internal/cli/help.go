@@ -26,11 +26,7 @@ var groups = []string{groupBrowser, groupSetup, groupOwner, groupTry, groupMore}
 // taken by one of ours, then ours. (Functions, since a command's help reaches
 // the list again.)
 func commands() ([]*command, error) {
-	list := []*command{
-		callCommand(), onboardCommand(), extensionCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
-		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), serveCommand(), stopCommand(),
-		demoCommand(), sandboxCommand(), operationsCommand(), versionCommand(), helpCommand(),
-	}
+	list := ownCommands()
 	descs, err := owner.Descriptors()
 	if err != nil {
 		return nil, err
@@ -45,7 +41,22 @@ func commands() ([]*command, error) {
 	return append(all, list...), nil
 }
 
+// ownCommands are the commands that are not an operation's.
+func ownCommands() []*command {
+	return []*command{
+		callCommand(), onboardCommand(), extensionCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
+		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), serveCommand(), stopCommand(),
+		demoCommand(), sandboxCommand(), operationsCommand(), versionCommand(), helpCommand(),
+	}
+}
+
 func findCommand(name string) (*command, error) {
+	// Ours first: to describe every operation takes longer than `status`.
+	for _, c := range ownCommands() {
+		if c.name == name {
+			return c, nil
+		}
+	}
 	list, err := commands()
 	if err != nil {
 		return nil, err

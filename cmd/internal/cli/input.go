@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -420,10 +421,22 @@ func isChoice(s *jsonschema.Schema) bool {
 }
 
 func parseChoice(s *jsonschema.Schema, text string) (any, error) {
+	if strings.HasPrefix(text, "{") {
+		var m map[string]any
+		err := decodeOne(text, &m)
+		return m, err
+	}
 	how, value, ok := strings.Cut(text, "=")
 	var allowed []string
 	for _, e := range s.Properties["by"].Enum {
 		allowed = append(allowed, fmt.Sprint(e))
+	}
+	if slices.Contains(allowed, "uid") && refText.MatchString(text) {
+		how, value, ok = "uid", text, true
+	}
+	if p := s.Properties[how]; ok && p != nil && p.Type == "string" && how != "by" && how != "value" && slices.Contains(allowed, "find") {
+		// By what a person perceives: label=Email.
+		return map[string]any{"by": "find", how: value}, nil
 	}
 	if !ok && slices.Contains(allowed, "id") {
 		if _, err := strconv.Atoi(text); err == nil {
@@ -441,6 +454,9 @@ func parseChoice(s *jsonschema.Schema, text string) (any, error) {
 	}
 	return map[string]any{"by": how, "value": value}, nil
 }
+
+// refText is a ref of a snapshot.
+var refText = regexp.MustCompile(`^@?el-\d+$`)
 
 // isSwitches reports whether s is an object of booleans only: written a+b.
 func isSwitches(s *jsonschema.Schema) bool {
@@ -515,6 +531,10 @@ func usageOf(s *jsonschema.Schema) string {
 	case isChoice(s):
 		var hows []string
 		for _, e := range s.Properties["by"].Enum {
+			if e == "find" {
+				hows = append(hows, "role=…", "name=…", "label=…", "text=…", "testId=…")
+				continue
+			}
 			hows = append(hows, fmt.Sprint(e)+"=…")
 		}
 		allowed = strings.Join(hows, ", ")

@@ -56,7 +56,7 @@ func operationDoc(desc op.Descriptor) string {
 	if len(desc.Examples) > 0 {
 		b.WriteString("\n\nExamples, as pi-chrome call " + desc.Tool + ":\n")
 		for _, e := range desc.Examples {
-			fmt.Fprintf(&b, "  %s\n      '%s'\n", e.Title, e.Input)
+			fmt.Fprintf(&b, "  %s\n      '%s'\n", e.Title, e.Shown())
 		}
 	}
 	return strings.TrimSpace(b.String())
@@ -147,7 +147,7 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 
 // sessionOf is the session that the commands of this run belong to.
 func (a *app) sessionOf() wire.Session {
-	return wire.Session{Key: a.globals.session, Title: sessionTitle(a.globals.session), Pace: a.globals.pace}
+	return wire.Session{Key: a.globals.session, Title: sessionTitle(a.globals.session), Pace: a.globals.pace, Foreground: a.globals.front}
 }
 
 // newID is a random UUID.
@@ -228,10 +228,12 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 	if _, err := bridge.PrepareStateDir(a.globals.stateDir); err != nil {
 		return nil, err
 	}
-	opts, err := a.clientOptions()
+	operations, err := owner.Fingerprint()
 	if err != nil {
 		return nil, err
 	}
+	opts := a.clientOptions()
+	opts.Operations = operations
 	opts.Start = func(context.Context) error {
 		a.note("starting an owner on port %d", a.globals.portNumber)
 		return owner.Start(a.env.Executable, a.globals.portNumber, a.globals.stateDir)
@@ -244,23 +246,16 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 
 // dialRunning connects to a running owner of any release.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	opts, err := a.clientOptions()
-	if err != nil {
-		return nil, err
-	}
-	opts.Operations = ""
-	return client.Dial(ctx, opts)
+	return client.Dial(ctx, a.clientOptions())
 }
 
-func (a *app) clientOptions() (client.Options, error) {
-	operations, err := owner.Fingerprint()
-	if err != nil {
-		return client.Options{}, err
-	}
+// clientOptions name the owner. Without a fingerprint of operations one of any
+// release will do.
+func (a *app) clientOptions() client.Options {
 	return client.Options{
 		Port: a.globals.portNumber, StateDir: a.globals.stateDir, Name: owner.Name,
-		Version: owner.Version, Build: owner.Build(), Operations: operations,
-	}, nil
+		Version: owner.Version, Build: owner.Build(),
+	}
 }
 
 // stdin reads all of stdin as text.

@@ -81,7 +81,7 @@ func operationMarkdown(d op.Descriptor) string {
 	if len(d.Examples) > 0 {
 		b.WriteString("\nExamples:\n")
 		for _, e := range d.Examples {
-			fmt.Fprintf(&b, "\n- %s: `%s`", e.Title, e.Input)
+			fmt.Fprintf(&b, "\n- %s: `%s`", e.Title, e.Shown())
 		}
 		b.WriteString("\n")
 	}

@@ -66,6 +66,7 @@ func Examine(ctx context.Context, o Options) []Check {
 		return append(checks, Check{"owner's state", Problem, err.Error(), mendOf(err)})
 	}
 	checks = append(checks, profiles(facts)...)
+	checks = append(checks, strangers(facts)...)
 	return append(checks, session(facts, o.Session))
 }
 
@@ -190,6 +191,27 @@ func profiles(f bridge.DoctorFacts) []Check {
 			}
 			checks = append(checks, Check{name, level, "paired, but not connected", "open that browser and look whether the pi-chrome extension is on; its popup says why it is not connected. The port in the extension's folder must be this owner's"})
 		}
+	}
+	return checks
+}
+
+// maxStrangers bounds how many refused attempts are told.
+const maxStrangers = 3
+
+// strangers tells who else was refused: pages, other extensions, and profiles
+// that are not paired.
+func strangers(f bridge.DoctorFacts) []Check {
+	var checks []Check
+	for _, r := range f.Refusals {
+		known := slices.ContainsFunc(f.Profiles, func(p bridge.ProfileStatus) bool { return p.ID == r.ConnectorID && r.ConnectorID != "" })
+		if known || len(f.Profiles) == 0 || len(checks) == maxStrangers {
+			continue
+		}
+		who := "somebody"
+		if r.Label != "" {
+			who = fmt.Sprintf("the profile %q", r.Label)
+		}
+		checks = append(checks, Check{"refused", Note, fmt.Sprintf("%s on %s at %s: %s", who, r.Path, r.At.Local().Format("15:04:05"), r.Message), ""})
 	}
 	return checks
 }
