@@ -409,7 +409,7 @@ func (t *Tab) addInitScript(ctx context.Context, c *Call, source string) (remove
 		// The caller's context may have ended; the script must go all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_, err := call(ctx, t.conn, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: res.Identifier})
+		_, err := call(ctx, t.conn, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(res))
 		if err == nil || errors.Is(err, op.ErrDetached) || isCode(err, op.DebuggerDetached) {
 			return nil
 		}
