@@ -438,7 +438,7 @@ func (t *Tab) refusal(what, ref, state, reason, blocker, within string, at point
 			WithHint("do first what enables it, then take a snapshot").WithDetail("reason", state)
 	case "file":
 		e = op.Reject(op.InvalidActionTarget, "%s on tab %d opens the system's file dialog, which nobody here can answer; nothing was pressed", what, tab).
-			WithHint("files cannot be chosen with a click").WithDetail("reason", "file-dialog")
+			WithHint("give it files with chrome_upload").WithDetail("reason", "file-dialog")
 	case "invisible":
 		e = invisible(t, reason)
 		e.Message = fmt.Sprintf("%s on tab %d is not visible: %s; nothing was pressed", what, tab, reason)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,4 +75,30 @@ func BenchmarkFill20000(b *testing.B) {
 
 func BenchmarkPress(b *testing.B) {
 	benchInput(b, "input/keys.html", "input.key", map[string]any{"key": "a", "selector": "#field"})
+}
+
+// BenchmarkClickSize clicks a button that shows and hides another, on pages of
+// several sizes: of the small ones the receipt names what appeared by ref.
+func BenchmarkClickSize(b *testing.B) {
+	for _, n := range []int{600, 3900, 30000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := drivertest.Start(b, directLane(b), "bench--size")
+			s.Goto(fmt.Sprintf("_/huge?n=%d", n))
+			s.Eval(`document.body.insertAdjacentHTML("afterbegin", '<button id="flip">Flip</button> <button id="flipped" hidden>Flipped</button>');
+				flip.addEventListener("click", () => { flipped.hidden = !flipped.hidden; }); 1`)
+			benchOn(b, s, "input.click", map[string]any{"ref": refOf(s, `button "Flip"`)})
+		})
+	}
+}
+
+func BenchmarkType20(b *testing.B) {
+	benchInput(b, "input/long-fill.html", "input.type", map[string]any{"text": "the quick brown fox!", "into": map[string]any{"by": "selector", "value": "#area"}})
+}
+
+func BenchmarkScroll(b *testing.B) {
+	benchInput(b, "input/scroll.html", "input.scroll", map[string]any{"deltaY": 1})
+}
+
+func BenchmarkSelect(b *testing.B) {
+	benchInput(b, "input/choose.html", "input.select", map[string]any{"selector": "#one", "label": "Beta"})
 }

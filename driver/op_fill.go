@@ -285,12 +285,5 @@ func (a *FillAction) tell() {
 	if a.Invalid != "" {
 		a.notes = append(a.notes, "invalid: "+a.Invalid)
 	}
-	// The value itself is told above.
-	changes := a.Changes[:0:0]
-	for _, c := range a.Changes {
-		if !(c.Self && c.What == "value") {
-			changes = append(changes, c)
-		}
-	}
-	a.Changes = changes
+	a.withoutOwnValue()
 }

@@ -70,7 +70,7 @@ var opPress = op.Define(op.Spec{
 	Summary: "Press a key or a chord such as Control+Shift+K.",
 	Doc: "Presses and releases a key of a US keyboard, with trusted events and the right key codes; modifiers go down and up as keys of their own. " +
 		"With `ref`, `selector` or `find` that element gets the focus first; otherwise the key goes to what has the focus, in whichever frame. " +
-		"Names are taken in any case (`enter`, `PgDn`, `ctrl+a`). A character that no key types (é, an emoji) is entered as text. Text of more than one character goes in with chrome_fill.",
+		"Names are taken in any case (`enter`, `PgDn`, `ctrl+a`). A character that no key types (é, an emoji) is entered as text. Text of more than one character goes in with chrome_fill or chrome_type.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"key"},
 	OneOf: [][]string{{"ref", "selector", "find", ""}},
 	Examples: []op.Example{

@@ -487,14 +487,7 @@ func (s *selectRun) read(ctx context.Context) {
 	if a.Open {
 		a.notes = append(a.notes, "its list is still open")
 	}
-	// The value itself is told above.
-	changes := a.Changes[:0:0]
-	for _, c := range a.Changes {
-		if !(c.Self && c.What == "value") {
-			changes = append(changes, c)
-		}
-	}
-	a.Changes = changes
+	a.withoutOwnValue()
 }
 
 func orNoText(list []string) []string {

@@ -99,6 +99,7 @@ type uploadRun struct {
 	t     *Tab
 	c     *Call
 	w     *witness
+	p     *pace
 	files []uploadFile
 	node  node
 	frame frameRef // of the input
@@ -127,7 +128,7 @@ func upload(ctx context.Context, c *Call, in UploadIn) (UploadOut, error) {
 		return UploadOut{}, err
 	}
 	defer w.stop()
-	u := &uploadRun{t: t, c: c, w: w, files: files, node: n, frame: n.frame, out: UploadOut{Input: "chrome", ResolvedUID: n.ref}}
+	u := &uploadRun{t: t, c: c, w: w, p: t.paceOf(c, ""), files: files, node: n, frame: n.frame, out: UploadOut{Input: "chrome", ResolvedUID: n.ref}}
 	defer u.end(ctx)
 	if err := u.run(ctx); err != nil {
 		w.disarm(ctx)
@@ -372,7 +373,7 @@ func (u *uploadRun) drop(ctx context.Context, object runtime.RemoteObjectID) (ta
 	look, done := u.w.guard(ctx)
 	defer done()
 	u.node.boxKnown = false
-	tg, err := t.aimAt(look, u.node, object, newPace(false, 1))
+	tg, err := t.aimAt(look, u.node, object, u.p)
 	if err != nil {
 		return false, t.staleNode(u.node, err)
 	}
@@ -469,7 +470,7 @@ func (u *uploadRun) choose(ctx context.Context, object runtime.RemoteObjectID) e
 	if err := u.intercept(look, true); err != nil {
 		return fmt.Errorf("preparing for a file chooser: %w", err)
 	}
-	if _, err := t.clickObject(ctx, u.c, u.w, u.node, object, ClickIn{Button: "left", Clicks: 1}, newPace(false, 1)); err != nil {
+	if _, err := t.clickObject(ctx, u.c, u.w, u.node, object, ClickIn{Button: "left", Clicks: 1}, u.p); err != nil {
 		return err
 	}
 	if u.w.over() {
@@ -547,6 +548,7 @@ func (u *uploadRun) end(ctx context.Context) {
 // tell adds the lines for a reader.
 func (u *uploadRun) tell() {
 	o := &u.out
+	o.withoutOwnValue()
 	files := plural(len(o.Uploaded), "file")
 	add := func(format string, args ...any) { o.notes = append(o.notes, fmt.Sprintf(format, args...)) }
 	switch o.How {

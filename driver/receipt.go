@@ -542,6 +542,12 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	return r
 }
 
+// withoutOwnValue leaves out that the target's own value changed, where the
+// result tells it in a better way.
+func (r *Receipt) withoutOwnValue() {
+	r.Changes = slices.DeleteFunc(r.Changes, func(c StateChange) bool { return c.Self && c.What == "value" })
+}
+
 func firstN[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 // maxReceipt bounds the text of a receipt, in characters.

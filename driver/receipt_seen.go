@@ -46,7 +46,7 @@ func refMark(ref string) string {
 
 // pageThing is one as its page tells it.
 type pageThing struct {
-	Num     int    `json:"num"`    // its number in its document; 0 for one that no walk has met
+	Num     int    `json:"num"` // its number in its document; 0 for one that no walk has met
 	Role    string `json:"role"`
 	Name    string `json:"name"`
 	Control bool   `json:"control"`

@@ -142,12 +142,28 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 	}
 	ms := res.Elapsed.Milliseconds()
 	out.value, out.text, out.elapsedMs = result.Value, result.Text, &ms
+	if desc.Name == op.DoName {
+		out.code = stepsCode(result.Value)
+	}
 	return out, nil
 }
 
 // sessionOf is the session that the commands of this run belong to.
 func (a *app) sessionOf() wire.Session {
 	return wire.Session{Key: a.globals.session, Title: sessionTitle(a.globals.session), Pace: a.globals.pace, Foreground: a.globals.front}
+}
+
+// stepsCode is the exit code of a list of steps: that of the step that was not
+// done, so that a script does not take a list for done that stopped on its way.
+func stepsCode(value json.RawMessage) int {
+	var out op.DoOut
+	if json.Unmarshal(value, &out) != nil || len(out.Steps) == 0 {
+		return exitDone
+	}
+	if last := out.Steps[len(out.Steps)-1]; last.Error != nil {
+		return exitOf(last.Error)
+	}
+	return exitDone
 }
 
 // newID is a random UUID.
