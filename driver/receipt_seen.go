@@ -15,7 +15,7 @@ const maxThings = 12
 
 // appearedBound bounds the look for what appeared: the page is small then, so
 // that only a busy machine or a stuck frame needs so long.
-const appearedBound = 500 * time.Millisecond
+const appearedBound = time.Second
 
 // Thing is an action that appeared or went.
 type Thing struct {
@@ -156,7 +156,7 @@ func (t *Tab) freshActions(ctx context.Context, w *witness) ([]Thing, error) {
 		return nil, err
 	}
 	defer done()
-	sc, err := t.gather(ctx)
+	sc, err := t.gatherAround(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,11 @@ func (t *Tab) freshActions(ctx context.Context, w *witness) ([]Thing, error) {
 	}
 	named(chosen)
 	t.settle(ctx, chosen, seen)
-	t.beginObservation(sc)
+	t.mu.Lock()
+	t.observed.count++
+	// After a restart of ours the refs of before must not come again.
+	t.observed.nextRef = max(t.observed.nextRef, sc.main().meta.Ref)
+	t.mu.Unlock()
 	var out []Thing
 	for _, a := range chosen {
 		if k := t.mention(seen, a.spot, a.role, a.name); k != nil {
@@ -194,6 +198,42 @@ func (t *Tab) freshActions(ctx context.Context, w *witness) ([]Thing, error) {
 	t.observed.trimLocked()
 	t.mu.Unlock()
 	return out, nil
+}
+
+// gatherAround walks the frames in which something may have appeared: those
+// that were watched, what they stand in, and those whose document is new. Any
+// other frame costs nothing, however slow it is.
+func (t *Tab) gatherAround(ctx context.Context, w *witness) (*scene, error) {
+	all := t.allFrames(ctx)
+	want := map[cdp.FrameID]bool{}
+	for _, f := range all {
+		watched := slices.ContainsFunc(w.frames, func(o frameRef) bool { return o.id == f.id })
+		if !watched && w.had[f.id] == f.loader {
+			continue
+		}
+		for at, ok := f, true; ok && !want[at.id]; at, ok = t.frameByID(at.parent) {
+			want[at.id] = true
+		}
+	}
+	frames := slices.DeleteFunc(all, func(f frameRef) bool { return !want[f.id] })
+	if len(frames) == 0 {
+		return nil, errSlowLook
+	}
+	frames = frames[:min(len(frames), lanes)]
+	views, errs := make([]*view, len(frames)), make([]error, len(frames))
+	fns := []func() error{func() error { t.release(ctx, frames, lookGroup); return nil }}
+	for i, f := range frames {
+		fns = append(fns, func() error {
+			views[i], errs[i] = t.look1(ctx, f, childWalkMs, false)
+			return nil // connect tells of a frame that did not answer
+		})
+	}
+	if err := together(fns...); err != nil || errs[0] != nil {
+		return nil, errors.Join(err, errs[0])
+	}
+	s := &scene{}
+	s.connect(views, frames, errs)
+	return s, nil
 }
 
 // unseen are the actions of the survey that are new, in reading order.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +22,8 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"pi-chrome/bridge"
+	"pi-chrome/bridge/client"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/sandbox"
 	"pi-chrome/fixtures"
@@ -69,6 +72,9 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"PI_CHROME_BROWSER", "DISPLAY"} {
 				env.Setenv(name, os.Getenv(name))
 			}
+			// An owner that the script started in the background ends with it,
+			// also when the script fails.
+			env.Defer(func() { assert.Check(t, stopOwner(filepath.Join(env.WorkDir, "state"))) })
 			env.Defer(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				defer cancel()
@@ -98,6 +104,21 @@ func TestScripts(t *testing.T) {
 			"waitmatch":  waitMatch,
 		},
 	})
+}
+
+// stopOwner ends the owner of a state folder, if there is one.
+func stopOwner(stateDir string) error {
+	o, err := bridge.ReadOwnerFile(stateDir)
+	if err != nil {
+		return nil // none is there
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Options{Port: o.Port, StateDir: stateDir, Name: "test"})
+	if err != nil {
+		return nil // it has ended
+	}
+	return errors.Join(owner.Shutdown(ctx, c, "the script ends"), c.Close())
 }
 
 // jsonField compares a field of the one JSON object on stdout.

@@ -62,8 +62,11 @@ func appears(s *drivertest.Scenario) {
 			assert.Equal(t, s.Eval("document.title"), `"card opened"`)
 		}
 	}
+	// The refs of other frames stay good.
+	inside := agent{s}.find("button", "In the frame")
 	res := s.Call("input.click", `{"selector":"#add"}`)
 	assert.Assert(t, strings.Contains(res.Text, "appeared: @el-"), res.Text)
+	s.Call("input.click", map[string]any{"ref": inside.ID})
 }
 
 // A receipt is bounded, and a large page costs no long look.

@@ -3,7 +3,10 @@ package relaytest
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +14,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/wire"
 	"pi-chrome/cmd/internal/owner"
@@ -27,23 +31,57 @@ type Lane struct {
 	Cross string // of the same server, under another site
 
 	sessions atomic.Int64
+	hit      atomic.Pointer[func(id string)] // called when the server has counted
+}
+
+// onHit has the function called when the server has counted a click, before it
+// answers the page; nil ends that.
+func (l *Lane) onHit(fn func(id string)) {
+	if fn == nil {
+		l.hit.Store(nil)
+		return
+	}
+	l.hit.Store(&fn)
+}
+
+// ServeHTTP serves the fixtures.
+func (l *Lane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.Path, "/")
+	fn := l.hit.Load()
+	if fn == nil || r.Method != http.MethodPost || len(parts) != 4 || parts[1] != "count" || parts[3] != "hit" {
+		l.Site.ServeHTTP(w, r)
+		return
+	}
+	// The answer is held back until the function has returned.
+	answer := httptest.NewRecorder()
+	l.Site.ServeHTTP(answer, r)
+	(*fn)(parts[2])
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // the page may have gone
 }
 
 // Start starts a lane for the length of the test. The test's binary must act
 // as pi-chrome when it is called so.
-func Start(t *testing.T, headful bool) *Lane {
+func Start(t testing.TB, headful bool) *Lane {
 	t.Helper()
 	exe, err := owner.Executable()
 	assert.NilError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	box, err := sandbox.Start(ctx, sandbox.Options{Executable: exe, Headful: headful, Note: t.Logf})
+	box, err := sandbox.Start(ctx, sandbox.Options{Executable: exe, Headful: headful, OwnDisplay: true, Note: t.Logf})
 	assert.NilError(t, err)
 	l := &Lane{Sandbox: box, Site: fixtures.New()}
-	server := httptest.NewServer(l.Site)
+	server := httptest.NewServer(l)
 	l.URL = server.URL
 	l.Cross = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	t.Cleanup(func() {
+		if t.Failed() {
+			// A crash of the owner stands in its log.
+			if log, err := os.ReadFile(bridge.LogPath(box.StateDir)); err == nil {
+				t.Logf("the owner's log ends:\n%s", log[max(0, len(log)-4096):])
+			}
+		}
 		assert.Check(t, box.Close())
 		server.Close()
 	})
@@ -56,16 +94,21 @@ type Session struct {
 	Key    string
 	Client *client.Client
 
-	t *testing.T
+	t       testing.TB
+	cleanup bool // of its tabs, at the end
 }
 
 // Session opens a session for the test.
-func (l *Lane) Session(t *testing.T) *Session {
+func (l *Lane) Session(t testing.TB) *Session {
 	t.Helper()
 	c, err := l.Dial(t.Context())
 	assert.NilError(t, err)
-	s := &Session{Key: "test-" + string(rune('a'+l.sessions.Add(1)%26)) + wire.NewSecret()[:8], Client: c, t: t}
+	s := &Session{Key: "test-" + string(rune('a'+l.sessions.Add(1)%26)) + wire.NewSecret()[:8], Client: c, t: t, cleanup: true}
 	t.Cleanup(func() {
+		if !s.cleanup {
+			assert.Check(t, c.Close())
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		_, err := owner.Cleanup(ctx, c, s.Key)
@@ -101,7 +144,7 @@ func (s *Session) Fail(operation string, input any) *op.Error {
 }
 
 // Value decodes the value of a result.
-func Value[T any](t *testing.T, r op.Result) T {
+func Value[T any](t testing.TB, r op.Result) T {
 	t.Helper()
 	var v T
 	assert.NilError(t, json.Unmarshal(r.Value, &v))

@@ -15,6 +15,7 @@ import (
 	"pi-chrome/cmd/internal/cli"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
+	"pi-chrome/driver/pagecases"
 	"pi-chrome/extension"
 )
 
@@ -24,17 +25,15 @@ func TestMain(m *testing.M) {
 }
 
 func TestHeadless(t *testing.T) {
+	t.Parallel()
 	l := Start(t, false)
 	pageTests(t, l)
+	t.Run("a data address", func(t *testing.T) { dataAddress(t, l) })
+	t.Run("tabs that ask before they close", func(t *testing.T) { closesAsking(t, l) })
 	t.Run("worker stopped", func(t *testing.T) { workerStopped(t, l) })
 	t.Run("owner killed", func(t *testing.T) { ownerKilled(t, l) })
 	t.Run("interrupted command", func(t *testing.T) { interrupted(t, l) })
-}
-
-func TestHeadful(t *testing.T) {
-	l := Start(t, true)
-	pageTests(t, l)
-	t.Run("no operation takes the focus", func(t *testing.T) { keepsFocus(t, l) })
+	t.Run("page cases", func(t *testing.T) { pageCases(t, l, pagecases.All()) })
 }
 
 // pageTests hold in every lane.
@@ -95,31 +94,28 @@ func (e countError) Error() string { return string(e) }
 
 const errTooMany = countError("the server counted more clicks than were made")
 
-// keepsFocus compares the tab that is shown, and which window has the focus,
-// before and after every kind of operation.
-func keepsFocus(t *testing.T, l *Lane) {
+// closesAsking closes tabs that a dialog keeps open: one that is open already,
+// and the question of a page whether it may be left.
+func closesAsking(t *testing.T, l *Lane) {
 	s := l.Session(t)
-	active := func() []op.Tab {
-		var shown []op.Tab
-		for _, tab := range Value[[]op.Tab](t, s.Do("tab.list", map[string]any{})) {
-			if tab.Active {
-				shown = append(shown, op.Tab{ID: tab.ID, WindowID: tab.WindowID})
-			}
+	for _, expression := range []string{
+		"void setTimeout(() => alert('stay'))",
+		"void setTimeout(() => confirm('stay?'))",
+		"(onbeforeunload = (e) => e.preventDefault(), 1)",
+		"(onbeforeunload = (e) => e.preventDefault(), void setTimeout(() => prompt('stay?')))",
+	} {
+		s.Open(l.URL + "/counter/blocking.html?id=" + s.Key)
+		s.Do("input.click", map[string]any{"selector": "#count"}) // Chrome asks for no page that nobody touched
+		s.Do("page.evaluate", map[string]any{"expression": expression})
+		if strings.Contains(expression, "setTimeout") {
+			until(t, 5*time.Second, "no dialog has opened", func() bool {
+				return Value[struct{ Open bool }](t, s.Do("page.dialog", map[string]any{"action": "inspect"})).Open
+			})
 		}
-		return shown
+		began := time.Now()
+		s.Do("tab.close", map[string]any{})
+		assert.Assert(t, time.Since(began) < 5*time.Second, "%s: closing took %s", expression, time.Since(began))
 	}
-	before := active()
-	s.Open(l.URL + "/counter/form.html?id=" + s.Key)
-	s.Do("input.fill", map[string]any{"ref": s.Ref("Note"), "text": "quiet"})
-	s.Do("input.click", map[string]any{"ref": s.Ref("Send")})
-	waitCount(t, l, s.Key, 1)
-	s.Open(l.URL + "/counter/form.html?id=" + s.Key)
-	s.Do("input.key", map[string]any{"ref": s.Ref("Keys"), "key": "a"})
-	waitCount(t, l, s.Key, 2)
-	s.Do("page.screenshot", map[string]any{"format": "png", "capture": map[string]any{"kind": "viewport"}})
-	s.Do("page.screenshot", map[string]any{"format": "png", "capture": map[string]any{"kind": "full-page-tiles"}})
-	s.Do("tab.new", map[string]any{"url": l.URL + "/counter/click.html"})
-	assert.DeepEqual(t, active(), before)
 }
 
 // ownerKilled kills the owner with nothing in flight: the next command of a

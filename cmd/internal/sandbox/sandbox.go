@@ -34,6 +34,7 @@ const (
 type Options struct {
 	Executable string // of pi-chrome
 	Headful    bool   // show a window, on a display of its own where there is none
+	OwnDisplay bool   // of a headful browser, also where there is a display
 	URL        string // of the first tab
 	Keep       bool   // keep the folder with state, log and profile
 	Note       func(format string, args ...any)
@@ -181,7 +182,8 @@ func (s *Sandbox) launch(ctx context.Context, extension string) error {
 	if s.opts.Keep {
 		o.UserDataDir = filepath.Join(s.Dir, "profile")
 	}
-	if s.opts.Headful && os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" && runtime.GOOS == "linux" {
+	none := os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == ""
+	if s.opts.Headful && (none || s.opts.OwnDisplay) && runtime.GOOS == "linux" {
 		s.opts.Note("starting a display")
 		d, err := direct.StartDisplay(ctx)
 		if err != nil {

@@ -1,0 +1,293 @@
+package relaytest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"pi-chrome/driver/direct"
+	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
+	"pi-chrome/driver/pagecases"
+)
+
+func TestHeadful(t *testing.T) {
+	t.Parallel()
+	l := Start(t, true)
+	d := &desktop{t: t, lane: l, worker: &worker{browser: l.Browser}}
+	d.open()
+	pageTests(t, l)
+	t.Run("page cases", func(t *testing.T) { headfulCases(t, l, d) })
+	t.Run("no operation takes the focus", func(t *testing.T) { keepsFocus(t, l, d) })
+	t.Run("windows", func(t *testing.T) { windows(t, l, d) })
+}
+
+// headfulOnly are the cases that a window may change: input, frames, pictures,
+// and what makes tabs and documents.
+var headfulCaseNames = []string{
+	"input--click-lands", "input--click-effects", "input--click-frames", "input--click-new-tab", "input--fill-kinds", "input--fill-frames",
+	"input--press-effects", "screenshot--viewport", "screenshot--quadrants", "screenshot--keeps-scroll", "screenshot--long",
+	"wait--selector", "wait--visible-then-hidden", "navigate--load", "navigate--with-snapshot", "dialog--blocks-until-answered",
+}
+
+// opensTabs are the cases in which the page, not an operation, opens a tab that
+// Chrome shows.
+var opensTabs = []string{"input--click-new-tab"}
+
+// headfulCases runs them one after the other: none moves the focus of the
+// display or shows another tab.
+func headfulCases(t *testing.T, l *Lane, d *desktop) {
+	lane := relayLane(t, l, drivertest.NewServer(t))
+	var ran []string
+	for _, c := range pagecases.All() {
+		if !slices.Contains(headfulCaseNames, c.Name) {
+			continue
+		}
+		ran = append(ran, c.Name)
+		t.Run(c.Name, func(t *testing.T) {
+			before := d.state()
+			s := drivertest.Start(t, lane, c.Name)
+			if c.Page != "" {
+				s.Goto(c.Page)
+			}
+			c.Do(s)
+			if slices.Contains(opensTabs, c.Name) {
+				d.show(d.user)
+				return
+			}
+			assert.Equal(t, d.state(), before)
+		})
+	}
+	assert.Equal(t, len(ran), len(headfulCaseNames), "%v", ran)
+}
+
+// desktop is what stands on the lane's display: the browser's first window,
+// which shows a page of the user, and the tools of X to see and do what a user
+// does.
+type desktop struct {
+	t      *testing.T
+	lane   *Lane
+	worker *worker
+	user   int    // the tab that the user looks at
+	window string // its X window
+}
+
+// open shows a page of the user in the browser's window and gives it the focus.
+func (d *desktop) open() {
+	p, err := d.lane.Browser.NewPage(d.t.Context(), &direct.NewPageOptions{URL: d.lane.URL + "/counter/form.html?id=user", Foreground: true})
+	assert.NilError(d.t, err)
+	assert.NilError(d.t, p.Activate(d.t.Context()))
+	until(d.t, 10*time.Second, "the user's page does not show", func() bool {
+		assert.NilError(d.t, d.worker.eval(d.t.Context(), `chrome.tabs.query({active: true}).then((all) => all.find((x) => x.url.endsWith("id=user"))?.id ?? 0)`, &d.user))
+		return d.user != 0
+	})
+	until(d.t, 10*time.Second, "no window has the focus", func() bool {
+		d.window = d.focus()
+		return d.window != ""
+	})
+}
+
+// x runs a tool of X on the lane's display.
+func (d *desktop) x(name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), d.lane.Display.Env()...)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// must is x that must succeed.
+func (d *desktop) must(name string, args ...string) string {
+	d.t.Helper()
+	out, err := d.x(name, args...)
+	assert.NilError(d.t, err, "%s %s: %s", name, strings.Join(args, " "), out)
+	return out
+}
+
+// focus is the X window that the window manager says is active, "" for none.
+func (d *desktop) focus() string {
+	out, err := d.x("xdotool", "getactivewindow")
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// state says which window has the focus, by the window manager and by X
+// itself, and which tab each window shows.
+func (d *desktop) state() string {
+	d.t.Helper()
+	var tabs []string
+	assert.NilError(d.t, d.worker.eval(d.t.Context(),
+		`chrome.tabs.query({active: true}).then((all) => all.map((x) => "tab " + x.id + " in window " + x.windowId).sort())`, &tabs))
+	input, _ := d.x("xdotool", "getwindowfocus") // with a minimized window there is none
+	return fmt.Sprintf("active %s, input %s, %s", d.focus(), input, strings.Join(tabs, ", "))
+}
+
+// show activates a tab as the user does.
+func (d *desktop) show(tab int) {
+	d.t.Helper()
+	assert.NilError(d.t, d.worker.eval(d.t.Context(), fmt.Sprintf("chrome.tabs.update(%d, {active: true}).then(() => null)", tab), nil))
+}
+
+// minimized says whether the window manager has put the window away.
+func (d *desktop) minimized(window string) bool {
+	return strings.Contains(d.must("xprop", "-id", window, "WM_STATE"), "Iconic")
+}
+
+// keepsFocus compares what has the focus and which tab is shown before and
+// after every kind of operation.
+func keepsFocus(t *testing.T, l *Lane, d *desktop) {
+	s := l.Session(t)
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"tab.new", func() { s.Do("tab.new", map[string]any{"url": l.URL + "/counter/form.html?id=" + s.Key}) }},
+		{"navigate", func() { s.Open(l.URL + "/counter/form.html?id=" + s.Key) }},
+		{"snapshot", func() { s.Do("page.snapshot", map[string]any{}) }},
+		{"read", func() { s.Do("page.read", map[string]any{}) }},
+		{"evaluate", func() { s.Do("page.evaluate", map[string]any{"expression": "document.title"}) }},
+		{"evaluate that asks for the focus", func() {
+			s.Do("page.evaluate", map[string]any{"expression": "(window.focus(), document.getElementById('note').focus())"})
+		}},
+		{"wait", func() {
+			s.Do("page.wait", map[string]any{"condition": map[string]any{"by": "visible", "value": "#note"}, "timeoutMs": 3000})
+		}},
+		{"fill", func() { s.Do("input.fill", map[string]any{"selector": "#note", "text": "quiet"}) }},
+		{"press", func() { s.Do("input.key", map[string]any{"selector": "#keys", "key": "a"}) }},
+		{"viewport", func() {
+			s.Do("page.screenshot", map[string]any{"format": "png", "capture": map[string]any{"kind": "viewport"}})
+		}},
+		{"tiles", func() {
+			s.Do("page.screenshot", map[string]any{"format": "png", "capture": map[string]any{"kind": "full-page-tiles"}})
+		}},
+		{"click", func() { s.Do("input.click", map[string]any{"selector": "#submit"}) }},
+		{"status", func() { s.Do("system.status", map[string]any{}) }},
+		{"tab.list", func() { s.Do("tab.list", map[string]any{}) }},
+		{"tab.close", func() { s.Do("tab.close", map[string]any{}) }},
+	}
+	before := d.state()
+	for _, step := range steps {
+		step.do()
+		assert.Equal(t, d.state(), before, "after %s", step.name)
+	}
+	waitCount(t, l, s.Key, 2) // the press and the form
+}
+
+// Bounds of what works without frames of a screen. Without the frame lease a
+// click takes five seconds and a picture three, or for ever.
+const (
+	hiddenClick   = 2 * time.Second
+	hiddenPicture = 2 * time.Second
+)
+
+// windows clicks and takes pictures in tabs that nobody sees: hidden in a
+// window, shown in a window behind another, and in a minimized window.
+func windows(t *testing.T, l *Lane, d *desktop) {
+	s := l.Session(t)
+	s.Open(l.URL + "/counter/blocking.html?id=" + s.Key)
+	tab := 0
+	for _, x := range Value[[]op.Tab](t, s.Do("tab.list", map[string]any{})) {
+		if x.Owned {
+			tab = x.ID
+		}
+	}
+	click := func(t *testing.T) {
+		count := l.Site.Counter.Count(s.Key)
+		began := time.Now()
+		s.Do("input.click", map[string]any{"selector": "#count"})
+		took := time.Since(began)
+		assert.Equal(t, l.Site.Counter.Count(s.Key), count+1)
+		assert.Assert(t, took < hiddenClick, "the click took %s", took)
+		t.Logf("click %s", took.Round(time.Millisecond))
+	}
+	picture := func(t *testing.T) {
+		for _, kind := range []string{"viewport", "full-page-tiles"} {
+			began := time.Now()
+			r := s.Do("page.screenshot", map[string]any{"format": "png", "capture": map[string]any{"kind": kind}})
+			took := time.Since(began)
+			assert.Assert(t, took < hiddenPicture, "the picture took %s", took)
+			got := Value[struct {
+				DataURL string `json:"dataUrl"`
+				Tiles   []struct {
+					DataURL string `json:"dataUrl"`
+				} `json:"tiles"`
+			}](t, r)
+			if kind != "viewport" {
+				assert.Equal(t, len(got.Tiles), 1)
+				got.DataURL = got.Tiles[0].DataURL
+			}
+			size := drivertest.Picture(t, got.DataURL).Bounds().Size()
+			assert.Assert(t, size.X > 300 && size.Y > 200, "%v", size)
+			t.Logf("%s %s, %v", kind, took.Round(time.Millisecond), size)
+		}
+	}
+	act := func(t *testing.T) {
+		before := d.state()
+		click(t)
+		picture(t)
+		assert.Equal(t, d.state(), before)
+	}
+	t.Run("a hidden tab", act)
+
+	front, err := l.Browser.NewPage(t.Context(), &direct.NewPageOptions{URL: l.URL + "/counter/click.html", Foreground: true, NewWindow: true})
+	assert.NilError(t, err)
+	var other string
+	until(t, 10*time.Second, "the window in front has no focus", func() bool {
+		other = d.focus()
+		return other != "" && other != d.window
+	})
+	// It covers the first one.
+	d.must("xdotool", "windowmove", other, "0", "0")
+	d.must("xdotool", "windowsize", other, "100%", "100%")
+	t.Run("a hidden tab in a window behind", act)
+	// A press on a tab that its window shows makes Chrome itself bring that
+	// window to the front, minimized or not: nothing that an extension may call
+	// presses without. All else keeps it where it is.
+	d.show(tab)
+	t.Run("a shown tab in a window behind", func(t *testing.T) {
+		before := d.state()
+		picture(t)
+		s.Do("page.snapshot", map[string]any{})
+		s.Do("input.key", map[string]any{"key": "a"})
+		assert.Equal(t, d.state(), before)
+		click(t)
+		d.must("xdotool", "windowactivate", "--sync", other)
+		assert.Equal(t, d.state(), before)
+	})
+	minimize := func() {
+		d.must("xdotool", "windowminimize", d.window)
+		until(t, 10*time.Second, "the window is not minimized", func() bool { return d.minimized(d.window) && d.focus() == other })
+	}
+	minimize()
+	t.Run("a shown tab in a minimized window", func(t *testing.T) {
+		before := d.state()
+		picture(t)
+		s.Do("page.snapshot", map[string]any{})
+		s.Do("input.key", map[string]any{"key": "a"})
+		assert.Equal(t, d.state(), before)
+		assert.Assert(t, d.minimized(d.window))
+		click(t)
+	})
+	d.show(d.user)
+	minimize()
+	t.Run("a hidden tab in a minimized window", func(t *testing.T) {
+		act(t)
+		assert.Assert(t, d.minimized(d.window))
+	})
+	t.Run("a new tab in a minimized window", func(t *testing.T) {
+		n := l.Session(t)
+		before := d.state()
+		n.Open(l.URL + "/counter/blocking.html?id=" + n.Key)
+		n.again(l, n.Key)
+		assert.Equal(t, d.state(), before)
+		assert.Assert(t, d.minimized(d.window))
+	})
+	assert.NilError(t, front.Close(t.Context()))
+}
