@@ -79,12 +79,11 @@ var opEvaluate = op.Define(op.Spec{
 // an evaluation. The expression begins on the first line, so that places are
 // told right, and a new line ends a comment in it.
 func around(await bool) (head, tail string) {
-	async := ""
-	if await {
-		async = "async"
-	}
-	source := strings.NewReplacer("ASYNC ", async, "AWAITED", fmt.Sprint(await), "PROJECT", script("project")).Replace(script("evaluate"))
+	source := strings.NewReplacer("AWAITED", fmt.Sprint(await), "PROJECT", script("project")).Replace(script("evaluate"))
 	head, tail, _ = strings.Cut(source, "EXPRESSION")
+	if !await {
+		head = strings.Replace(head, "async () =>", "() =>", 1)
+	}
 	return head, tail
 }
 
