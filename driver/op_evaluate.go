@@ -82,7 +82,7 @@ func around(await bool) (head, tail string) {
 	source := strings.NewReplacer("AWAITED", fmt.Sprint(await), "PROJECT", script("project")).Replace(script("evaluate"))
 	head, tail, _ = strings.Cut(source, "EXPRESSION")
 	if !await {
-		head = strings.Replace(head, "async () =>", "() =>", 1)
+		head = strings.Replace(head, "async ", "", 1)
 	}
 	return head, tail
 }
