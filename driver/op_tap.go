@@ -87,7 +87,6 @@ func tap(ctx context.Context, c *Call, in TapIn) (TapOut, error) {
 		return TapOut{}, err
 	}
 	defer w.stop()
-	w.quiet = 3 // Chrome makes a click from a touch a little later
 	tg, end, err := t.touchGoal(ctx, c, w, at, to, in.Steps, p)
 	defer t.releaseTarget(ctx, tg.frame)
 	if err != nil {
@@ -98,6 +97,8 @@ func tap(ctx context.Context, c *Call, in TapIn) (TapOut, error) {
 	if to != nil {
 		out.To, out.Steps = &PointXY{rounded(end.x), rounded(end.y)}, in.Steps
 		w.quiet = 6 // a swipe goes on by itself for a while
+	} else if w.click = tg.frame.id; w.click == "" {
+		w.quiet = 3 // at a point, no frame is known to be clicked
 	}
 	out.Receipt = w.settle(ctx, false)
 	return out, nil

@@ -111,7 +111,8 @@ type witness struct {
 	frames []frameRef                   // whose page watch is armed, the main frame first
 	had    map[cdp.FrameID]cdp.LoaderID // the documents of the tab when the watch began
 	stop   func()
-	quiet  int // frames in a row without news that end the wait
+	click  cdp.FrameID // the frame in which a touch is to become a click, "" for none
+	quiet  int         // frames in a row without news that end the wait
 
 	mu        sync.Mutex
 	dialog    *Dialog
@@ -348,6 +349,18 @@ func (w *witness) untouched(err error) error {
 		WithDetail("type", w.dialog.Type).WithDetail("message", w.dialog.Message)
 }
 
+// tapClick is how long Chrome may take to make a click from a touch; a page
+// that prevents it costs its taps that long.
+const tapClick = 400 * time.Millisecond
+
+// clickIn is how long the frame is waited for to be clicked.
+func (w *witness) clickIn(f frameRef) time.Duration {
+	if w.click != "" && f.id == w.click {
+		return tapClick
+	}
+	return 0
+}
+
 // arm has the pages of the frames watch for changes, from now on.
 func (w *witness) arm(ctx context.Context, frames ...frameRef) error {
 	w.frames = []frameRef{w.main}
@@ -393,7 +406,7 @@ func (w *witness) settle(ctx context.Context, load bool) Receipt {
 		for i, f := range w.frames {
 			fns[i] = func() error {
 				var r pageReport
-				err := w.t.inputFn(ctx, f, "", "settle", &r, restLimit.Milliseconds(), w.quiet)
+				err := w.t.inputFn(ctx, f, "", "settle", &r, restLimit.Milliseconds(), w.quiet, w.clickIn(f).Milliseconds())
 				if err == nil && !r.Missed {
 					reports[i] = &r
 				}

@@ -98,8 +98,11 @@ function () {
       a.observer.observe(root, {subtree: true, childList: true, attributes: true, attributeOldValue: true, characterData: true, characterDataOldValue: true});
       root.addEventListener('scroll', onScroll, {capture: true, passive: true});
     }
+    const onClick = () => { a.clicked = true; };
+    addEventListener('click', onClick, {capture: true, passive: true});
     a.stop = () => {
       a.observer.disconnect();
+      removeEventListener('click', onClick, {capture: true});
       for (const root of roots) root.removeEventListener('scroll', onScroll, {capture: true});
     };
     // Nobody may come to ask: a watch left on costs the page.
@@ -241,10 +244,14 @@ function () {
    * Waits until so many frames in a row have brought nothing new, at most
    * limit ms, and tells what has changed since arm.
    */
-  lib.settle = async (_, limit, frames) => {
+  lib.settle = async (_, limit, frames, click) => {
     const a = lib.armed;
     if (!a) return {missed: true};
     const start = performance.now();
+    while (click && !a.clicked && performance.now() - start < click) {
+      await frame();
+      if (lib.armed !== a) return {missed: true};
+    }
     const sign = () => {
       take(a.observer.takeRecords());
       return [a.count, location.href, scrollX, scrollY, a.scrolled.size, document.title].join('|');
