@@ -76,11 +76,13 @@ func Start(t testing.TB, headful bool) *Lane {
 	l.URL = server.URL
 	l.Cross = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	t.Cleanup(func() {
+		log, err := os.ReadFile(bridge.LogPath(box.StateDir))
+		assert.Check(t, err)
+		for _, word := range []string{"DATA RACE", "panic", "fatal error"} {
+			assert.Check(t, !strings.Contains(string(log), word), "the owner's log says %q", word)
+		}
 		if t.Failed() {
-			// A crash of the owner stands in its log.
-			if log, err := os.ReadFile(bridge.LogPath(box.StateDir)); err == nil {
-				t.Logf("the owner's log ends:\n%s", log[max(0, len(log)-4096):])
-			}
+			t.Logf("the owner's log ends:\n%s", log[max(0, len(log)-4096):])
 		}
 		assert.Check(t, box.Close())
 		server.Close()
