@@ -430,13 +430,14 @@ func (p *pipe) Read(ctx context.Context) ([]byte, error) {
 	select {
 	case b := <-p.in:
 		return b, nil
-	default:
-	}
-	select {
-	case b := <-p.in:
-		return b, nil
 	case <-p.done:
-		return nil, io.EOF
+		// What was written before the end is still read, as on a socket.
+		select {
+		case b := <-p.in:
+			return b, nil
+		default:
+			return nil, io.EOF
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -23,6 +23,7 @@ import (
 // browser with windows: what is shown, and what has the focus, exists only
 // there.
 func TestTabs(t *testing.T) {
+	t.Parallel()
 	l := Start(t, true)
 	t.Run("activate", func(t *testing.T) { activates(t, l) })
 	t.Run("group", func(t *testing.T) { groups(t, l) })
