@@ -13,7 +13,7 @@ SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # make the time limits of the tests mean less.
 GOTEST := go test -p 2
 
-.PHONY: help demo test check race bench fuzz ext docs golden needs chromium display node build laws
+.PHONY: help demo test check race bench fuzz ext docs golden random quickrace needs chromium display node build laws
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,17 @@ check: ext ## formatting, vet, staticcheck, types of the JavaScript, laws of the
 laws: # imports, sizes, links and the like; the test behind it says which
 	go test -count=1 -run '^TestRepo' ./cmd/pi-chrome
 
+# The packages without a browser, whose time does not depend on one.
+QUICK := ./cdpmodel/... ./driver/op ./bridge/wire ./bridge/client ./cmd/internal/artifact ./cmd/internal/cli ./cmd/internal/install ./cmd/internal/owner ./extension ./fixtures
+
 race: needs ## all Go tests under the race detector
-	$(GOTEST) -race -timeout 25m ./...
+	$(GOTEST) -race -timeout 40m ./...
+
+quickrace: # the packages without a browser under the race detector
+	$(GOTEST) -race -timeout 10m $(QUICK)
+
+random: chromium ## the long form of the random pages and of the faults on every call
+	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestGeneratedPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -timeout 90m
 
 bench: chromium ## the numbers: relay, snapshot, capture, click, status
 	go test -run '^$$' -bench . -benchmem -timeout 20m ./cmd/... ./driver/... ./bridge/... ./cdpmodel/...
