@@ -124,7 +124,12 @@ func TestRoleAndNameAreChromes(t *testing.T) {
 			continue // its elements go between our look and Chrome's
 		}
 		t.Run(name, func(t *testing.T) {
-			n, differ := agree(t, start(t, name), name)
+			sc := start(t, name)
+			if topic == "apps" {
+				// An application fetches what it shows after its load.
+				sc.Call("page.wait", `{"condition":{"by":"networkIdle"}}`)
+			}
+			n, differ := agree(t, sc, name)
 			total += n
 			assert.Assert(t, len(differ) == 0, "%d of %d differ:\n%s", len(differ), n, strings.Join(differ, "\n"))
 		})

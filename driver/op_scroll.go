@@ -412,6 +412,14 @@ func (s *scrollRun) search(ctx context.Context) error {
 			return err
 		}
 		if found {
+			if err := s.rest(ctx); err != nil {
+				return err
+			}
+			// A wheel that was still running out may have moved it on: now
+			// that nothing moves it is brought into view once more.
+			if found, err = s.look(ctx); err != nil {
+				return err
+			}
 			return s.rest(ctx)
 		}
 		if round >= searchRounds || time.Now().After(end) {
