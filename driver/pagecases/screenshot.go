@@ -83,9 +83,9 @@ var screenshotCases = []drivertest.Case{
 	{Name: "screenshot--wide", Page: "screenshot/wide.html", Do: func(s *drivertest.Scenario) {
 		all, out := whole(s)
 		assert.Equal(s.T, out.Dimensions.Width, 3000.0)
-		// Beyond two widths of the viewport Chrome now and then pictures a
+		// Beyond the width of the viewport Chrome now and then pictures a
 		// part of before; see docs/rough-edges.md.
-		drivertest.ColorAt(s.T, all, 2400, 100, color.RGBA{51, 0, 204, 255}, 3)
+		drivertest.ColorAt(s.T, all, 1200, 100, color.RGBA{153, 0, 102, 255}, 3)
 	}},
 	{Name: "screenshot--frames", Page: "screenshot/frames.html", Do: func(s *drivertest.Scenario) {
 		all, _ := whole(s)
