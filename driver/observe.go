@@ -110,6 +110,7 @@ func (t *Tab) gatherWith(ctx context.Context, boxes bool) (*scene, error) {
 	}
 	views, errs := make([]*view, len(frames)), make([]error, len(frames))
 	var wg sync.WaitGroup
+	ears := t.hear(ctx, &wg, frames...)
 	lane := make(chan struct{}, lanes)
 	for i, f := range frames {
 		wg.Go(func() {
@@ -121,7 +122,7 @@ func (t *Tab) gatherWith(ctx context.Context, boxes bool) (*scene, error) {
 			}
 			fctx, done := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer done()
-			views[i], errs[i] = t.look1(fctx, f, ms, boxes)
+			views[i], errs[i] = t.look1(fctx, f, ms, boxes, ears)
 			if errs[i] != nil && fctx.Err() != nil {
 				errs[i] = context.Cause(fctx)
 			}
@@ -378,13 +379,13 @@ func (t *Tab) runNodesOnce(ctx context.Context, f frameRef, name string, args ..
 }
 
 // look1 observes one frame.
-func (t *Tab) look1(ctx context.Context, f frameRef, ms int, boxes bool) (*view, error) {
+func (t *Tab) look1(ctx context.Context, f frameRef, ms int, boxes bool, ears *hearings) (*view, error) {
 	var v *view
 	var listeners []*domdebugger.EventListener
 	var roots []any
 	err := together(
 		func() (err error) { v, roots, err = t.walk(ctx, f, ms, boxes, nil); return err },
-		func() error { listeners = t.listeners(ctx, f); return nil },
+		func() error { listeners = ears.own(ctx, f.id); return nil },
 	)
 	if err != nil {
 		return nil, err

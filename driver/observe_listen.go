@@ -3,12 +3,15 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/domdebugger"
 	"github.com/chromedp/cdproto/runtime"
+
+	"pi-chrome/driver/op"
 )
 
 // clickTypes are the events that make an element clickable for those who
@@ -41,6 +44,81 @@ func (t *Tab) listeners(ctx context.Context, f frameRef) []*domdebugger.EventLis
 		return nil
 	}
 	return res.Listeners
+}
+
+// hearing is what one frame's document listens for, together with the frames
+// within it that its process runs.
+type hearing struct {
+	done chan struct{} // closed once list is there
+	list []*domdebugger.EventListener
+}
+
+// hearings are those of the frames of one observation.
+type hearings struct {
+	of   map[cdp.FrameID]*hearing
+	kids map[cdp.FrameID][]cdp.FrameID // in the same session
+}
+
+// hear asks every frame for its listeners. The goroutines that do so are in wg;
+// none of them waits for another one's answer.
+func (t *Tab) hear(ctx context.Context, wg *sync.WaitGroup, frames ...frameRef) *hearings {
+	h := &hearings{of: map[cdp.FrameID]*hearing{}, kids: map[cdp.FrameID][]cdp.FrameID{}}
+	session := map[cdp.FrameID]string{}
+	for _, f := range frames {
+		session[f.id] = f.session
+	}
+	lane := make(chan struct{}, lanes)
+	for i, f := range frames {
+		one := &hearing{done: make(chan struct{})}
+		h.of[f.id] = one
+		if s, ok := session[f.parent]; ok && s == f.session {
+			h.kids[f.parent] = append(h.kids[f.parent], f.id)
+		}
+		wg.Go(func() {
+			defer close(one.done)
+			lane <- struct{}{}
+			defer func() { <-lane }()
+			bound := childBound
+			if i == 0 {
+				bound = mainBound
+			}
+			ctx, cancel := context.WithTimeout(ctx, bound)
+			defer cancel()
+			one.list = t.listeners(ctx, f)
+		})
+	}
+	return h
+}
+
+// own returns the listeners of the frame's own document. Chrome tells those of
+// the frames within it as well, whose elements must not be looked up from here:
+// that would wrap them for this frame's world instead of theirs. They run in
+// the same thread, so that waiting for them takes no longer than their turn.
+func (h *hearings) own(ctx context.Context, id cdp.FrameID) []*domdebugger.EventListener {
+	list := h.wait(ctx, id)
+	foreign := map[cdp.BackendNodeID]bool{}
+	for _, kid := range h.kids[id] {
+		for _, l := range h.wait(ctx, kid) {
+			foreign[l.BackendNodeID] = true
+		}
+	}
+	if len(foreign) == 0 {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(l *domdebugger.EventListener) bool { return foreign[l.BackendNodeID] })
+}
+
+func (h *hearings) wait(ctx context.Context, id cdp.FrameID) []*domdebugger.EventListener {
+	one := h.of[id]
+	if one == nil {
+		return nil
+	}
+	select {
+	case <-one.done:
+		return one.list
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // listen marks the rows of a view that listen for clicks. It reports whether
@@ -155,6 +233,7 @@ func (t *Tab) probe(ctx context.Context, v *view) error {
 // lookUp finds the elements of listeners one by one, together.
 func (t *Tab) lookUp(ctx context.Context, v *view, ids []cdp.BackendNodeID) (again bool, err error) {
 	objects := make([]runtime.RemoteObjectID, len(ids))
+	refused := make([]bool, len(ids))
 	var wg sync.WaitGroup
 	lane := make(chan struct{}, 64)
 	for i, id := range ids {
@@ -163,9 +242,9 @@ func (t *Tab) lookUp(ctx context.Context, v *view, ids []cdp.BackendNodeID) (aga
 			defer func() { <-lane }()
 			// A node that is gone meanwhile, or of another frame, is no
 			// element of this one.
-			if obj, err := t.nodeObject(ctx, v.frame, id); err == nil {
-				objects[i] = obj
-			}
+			obj, err := t.nodeObject(ctx, v.frame, id)
+			objects[i] = obj
+			_, refused[i] = errors.AsType[*op.ProtocolError](err)
 		})
 	}
 	wg.Wait()
@@ -176,7 +255,9 @@ func (t *Tab) lookUp(ctx context.Context, v *view, ids []cdp.BackendNodeID) (aga
 	var asked []cdp.BackendNodeID
 	for i, obj := range objects {
 		if obj == "" {
-			t.remember(v, ids[i], 0)
+			if refused[i] {
+				t.remember(v, ids[i], 0)
+			}
 			continue
 		}
 		args = append(args, obj)

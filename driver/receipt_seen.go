@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -221,10 +222,13 @@ func (t *Tab) gatherAround(ctx context.Context, w *witness) (*scene, error) {
 	}
 	frames = frames[:min(len(frames), lanes)]
 	views, errs := make([]*view, len(frames)), make([]error, len(frames))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ears := t.hear(ctx, &wg, frames...)
 	fns := []func() error{func() error { t.release(ctx, frames, lookGroup); return nil }}
 	for i, f := range frames {
 		fns = append(fns, func() error {
-			views[i], errs[i] = t.look1(ctx, f, childWalkMs, false)
+			views[i], errs[i] = t.look1(ctx, f, childWalkMs, false, ears)
 			return nil // connect tells of a frame that did not answer
 		})
 	}

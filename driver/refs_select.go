@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	"pi-chrome/driver/op"
 )
@@ -192,7 +193,9 @@ func (t *Tab) meetClosed(ctx context.Context, f frameRef) error {
 		return err
 	}
 	defer done()
-	_, err = t.look1(ctx, f, mainWalkMs, false)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	_, err = t.look1(ctx, f, mainWalkMs, false, t.hear(ctx, &wg, f))
 	return err
 }
 

@@ -28,7 +28,8 @@
 
   const parent = (n) => {
     const p = (nodeType(n) === 1 && assignedSlot(n)) || parentNode(n);
-    return p instanceof ShadowRoot ? p.host : p;
+    // Not by its class: an element may have come from another document.
+    return p && nodeType(p) === 11 ? p.host : p;
   };
   const contains = (a, b) => {
     for (let n = b, i = 0; n && i < 2000; n = parent(n), i++) if (n === a) return true;

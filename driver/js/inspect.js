@@ -15,11 +15,11 @@
   const isConnected = get(N, 'isConnected'), ownerDocument = get(N, 'ownerDocument');
   const attr = call.bind(E.getAttribute), names = call.bind(E.getAttributeNames), box = call.bind(E.getBoundingClientRect);
   const matches = call.bind(E.matches), check = call.bind(E.checkVisibility), rootNode = call.bind(N.getRootNode);
-  if (!(el instanceof Element) || !isConnected(el) || ownerDocument(el) !== document) return {gone: true};
+  if (el.nodeType !== 1 || !isConnected(el) || ownerDocument(el) !== document) return {gone: true};
   const clean = (s, max) => String(s).slice(0, max).toWellFormed();
   const parent = (n) => {
     const p = (n.nodeType === 1 && assignedSlot(n)) || parentNode(n);
-    return p instanceof ShadowRoot ? p.host : p;
+    return p && p.nodeType === 11 ? p.host : p;
   };
 
   const rowOf = new Map();
@@ -49,7 +49,7 @@
   }
 
   // A selector that finds this element and no other, where one is short enough.
-  const within = (root, css) => root instanceof Document ? Document.prototype.querySelectorAll.call(root, css) : DocumentFragment.prototype.querySelectorAll.call(root, css);
+  const within = (root, css) => root.nodeType === 9 ? Document.prototype.querySelectorAll.call(root, css) : DocumentFragment.prototype.querySelectorAll.call(root, css);
   const only = (root, css, n) => { try { const f = within(root, css); return f.length === 1 && f[0] === n; } catch { return false; } };
   const short = (root, n) => {
     const tag = localName(n), id = attr(n, 'id');
@@ -82,7 +82,7 @@
     const css = path(root, n);
     if (!css) { parts.length = 0; break; }
     parts.unshift(css);
-    if (!(root instanceof ShadowRoot)) break;
+    if (root.nodeType !== 11 || !root.host) break;
     n = root.host;
   }
 

@@ -11,13 +11,15 @@
   if (!S || S.walk !== walk) return {rewalk: true, nodes: nodes.map(() => [0, -1, 0, 0, 0, 0, 0])};
   const call = Function.prototype.call;
   const box = call.bind(Element.prototype.getBoundingClientRect), matches = call.bind(Element.prototype.matches), all = call.bind(Element.prototype.querySelectorAll);
-  const rootNode = call.bind(Node.prototype.getRootNode);
+  const get = (name) => call.bind(Object.getOwnPropertyDescriptor(Node.prototype, name).get);
+  const rootNode = call.bind(Node.prototype.getRootNode), type = get('nodeType'), owner = get('ownerDocument');
   const rows = new Map();
   for (let i = 0; i < S.rows.length; i++) rows.set(S.rows[i], i);
   for (const node of nodes) {
     if (node === document || node === document.documentElement || node === document.body) { out.push([-1, -1, 0, 0, 0, 0, 0]); continue; }
-    if (!(node instanceof Element) || node.ownerDocument !== document) { out.push([0, -1, 0, 0, 0, 0, 0]); continue; }
-    for (let root = rootNode(node); root instanceof ShadowRoot; root = rootNode(root.host)) {
+    // What came here from another document is no instance of our classes.
+    if (type(node) !== 1 || owner(node) !== document) { out.push([0, -1, 0, 0, 0, 0, 0]); continue; }
+    for (let root = rootNode(node); type(root) === 11 && root.host; root = rootNode(root.host)) {
       if (root.mode === 'closed' && !S.closed.has(root.host)) { S.closed.set(root.host, root); rewalk = true; }
     }
     let n = S.nums.get(node);

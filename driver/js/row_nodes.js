@@ -2,10 +2,11 @@
 (walk, wanted) => {
   const S = globalThis.__piChrome;
   if (!S || S.walk !== walk) return ['[]'];
+  const nodeType = Function.prototype.call.bind(Object.getOwnPropertyDescriptor(Node.prototype, 'nodeType').get);
   const nums = [], elements = [];
   for (const i of wanted) {
     const el = S.rows[i];
-    if (!(el instanceof Element)) continue;
+    if (!el || nodeType(el) !== 1) continue;
     let n = S.nums.get(el);
     if (n === undefined) { n = S.next++; S.nums.set(el, n); }
     nums.push(n);

@@ -18,7 +18,7 @@
     : root instanceof Element ? Element.prototype.querySelectorAll.call(root, css) : root.querySelectorAll(css);
 
   const rootsIn = (node, into) => {
-    const own = node instanceof Element && (closed(node) || shadowRoot(node));
+    const own = node.nodeType === 1 && (closed(node) || shadowRoot(node));
     if (own && !into.has(own)) { into.add(own); rootsIn(own, into); }
     for (const el of all(node, '*')) {
       const root = closed(el) || shadowRoot(el);
