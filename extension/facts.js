@@ -6,7 +6,8 @@ import { fingerprint } from "./wire.js";
 async function browser() {
   const { fullVersionList } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
   const brands = fullVersionList.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
-  const { brand, version } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0];
+  // A browser that was started with --user-agent names no brands at all.
+  const { brand, version } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0] ?? { brand: "Chromium", version: "unknown" };
   return { family: brand.toLowerCase().split(" ").pop(), version };
 }
 
