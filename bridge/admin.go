@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -226,7 +227,7 @@ func reply[T any](v T, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(v)
+	return wire.Encode(v)
 }
 
 // nilable keeps a nil *op.Error from becoming a non-nil error.
@@ -460,7 +461,7 @@ func (s *Server) outcomeOf(id string) (CommandOutcome, *op.Error) {
 		return s.outcomeOfStep(out)
 	}
 	out.State, out.Operation, out.Session, out.StartedAt = "done", e.Operation, e.Session, e.StartedAt
-	raw, err := json.Marshal(e.answer())
+	raw, err := wire.Encode(e.answer())
 	if err != nil {
 		return out, op.Reject(op.Internal, "encoding the outcome: %s", err)
 	}

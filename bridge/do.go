@@ -237,7 +237,7 @@ func (s *Server) outcomeOfStep(out CommandOutcome) (CommandOutcome, *op.Error) {
 		why = "it only reads, so that it had no effect and its result was not kept; if it was not begun, the list %s ended before it"
 	}
 	out.State, out.Operation, out.Session = "done", e.Steps[n-1].Operation, e.Session
-	raw, err := json.Marshal(wire.Result{Type: wire.TypeResult, ID: out.ID,
+	raw, err := wire.Encode(wire.Result{Type: wire.TypeResult, ID: out.ID,
 		Error: failureOf(op.Reject(op.Canceled, "step %d (%s) had no effect: "+why, n, e.Steps[n-1].Operation, list))})
 	if err != nil {
 		return out, op.Reject(op.Internal, "encoding the outcome: %s", err)

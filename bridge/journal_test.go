@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -225,5 +226,29 @@ func TestStateOfADamagedFile(t *testing.T) {
 		assert.NilError(t, writeOwnerFile(dir, OwnerFile{PID: 4242, Port: 17318}))
 		_, _, err = openStore(dir, 10*time.Millisecond)
 		assert.ErrorContains(t, err, "process 4242, port 17318")
+	})
+}
+
+// TestAnswersAreToldAgainAsTheyWere: what a caller is told later is, byte for
+// byte, what was told first. The journal once wrote "&" in another way.
+func TestAnswersAreToldAgainAsTheyWere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		r.handler.run = func(context.Context, *Call) (op.Result, error) {
+			return op.Result{Value: json.RawMessage(`{"url":"https://example.test/?a=1&b=<2>"}`), Text: "a & b"}, nil
+		}
+		p := r.dial()
+		defer p.close()
+		tab := r.browser.open("https://example.test/")
+		c := cmd("click", "page.click", forTab(tab.ID))
+		first := p.do(c)
+		p.send(c)
+		again := p.wait(c.ID, 2)
+		assert.Equal(t, string(again.Value), string(first.Value))
+		known, err := wire.DecodeForClient(p.outcome(c.ID).Result)
+		assert.NilError(t, err)
+		assert.Equal(t, string(known.(*wire.Result).Value), string(first.Value))
+		assert.Equal(t, known.(*wire.Result).Text, first.Text)
 	})
 }

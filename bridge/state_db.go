@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -196,7 +197,7 @@ func (s *store) view(fn func(tx *bolt.Tx) error) (err error) {
 }
 
 func putJSON(tx *bolt.Tx, bucket []byte, key string, v any) error {
-	b, err := json.Marshal(v)
+	b, err := wire.Encode(v)
 	if err != nil {
 		return err
 	}
