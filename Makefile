@@ -13,7 +13,7 @@ SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # make the time limits of the tests mean less.
 GOTEST := go test -p 2
 
-.PHONY: help demo test check race bench fuzz ext docs golden random quickrace needs chromium display node build laws
+.PHONY: help demo test check race faults bench fuzz ext docs golden random quickrace needs chromium display node build laws
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,13 @@ quickrace: # the packages without a browser under the race detector
 
 random: chromium ## the long form of the random pages and of the faults on every call
 	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestGeneratedPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -timeout 90m
+
+SEED ?= 1
+RUNS ?= 1
+faults: chromium ## break worker, sockets, browsers, owner and disk under 2,000 commands; SEED=n RUNS=k
+	@mkdir -p $(BUILD)
+	go test ./cmd/internal/faults -run '^TestFaultCampaign$$' -count 1 -timeout 120m -v -args \
+		-faults.seed $(SEED) -faults.runs $(RUNS) -faults.commands 2000 -faults.report $(CURDIR)/$(BUILD)/faults.md
 
 bench: chromium ## the numbers: relay, snapshot, capture, click, status
 	go test -run '^$$' -bench . -benchmem -timeout 20m ./cmd/... ./driver/... ./bridge/... ./cdpmodel/...

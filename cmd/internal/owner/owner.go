@@ -26,6 +26,9 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Ready is told the port once the owner listens; nil for nobody.
 	Ready func(port int)
+	// Wrap, for tests, stands between the bridge and the driver; nil for
+	// nothing.
+	Wrap func(bridge.Handler) bridge.Handler
 }
 
 // Run is the owner: it holds the port until ctx ends, a client asks for the
@@ -43,8 +46,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer h.close()
+	var handler bridge.Handler = h
+	if o.Wrap != nil {
+		handler = o.Wrap(h)
+	}
 	s, err := bridge.Listen(bridge.Options{
-		Port: o.Port, StateDir: o.StateDir, ExtensionID: extension.ID, Handler: h, Logger: o.Logger,
+		Port: o.Port, StateDir: o.StateDir, ExtensionID: extension.ID, Handler: handler, Logger: o.Logger,
 		Version: Version, Build: Build(), OperationsFingerprint: operations, IdleTimeout: o.IdleTimeout,
 	})
 	if err != nil {
