@@ -119,9 +119,15 @@ func (r *Relay) read(sock socket, limit time.Duration) ([]byte, error) {
 	})
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	var out <-chan struct{}
+	if g, ok := sock.(*guest); ok {
+		out = g.out
+	}
 	select {
 	case g := <-ch:
 		return g.b, g.err
+	case <-out:
+		return nil, errCrowdedOut
 	case <-timer.C:
 		return nil, context.DeadlineExceeded
 	}
@@ -141,6 +147,9 @@ func (r *Relay) send(sock socket, frame any) error {
 func silence(err error, step string, limit time.Duration) *refusal {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &refusal{wire.RefuseMalformed, fmt.Sprintf("No %s within %s.", step, limit)}
+	}
+	if errors.Is(err, errCrowdedOut) {
+		return &refusal{wire.RefuseCrowded, "Too many connections are waiting to prove themselves, and this was the oldest. It is tried again by itself."}
 	}
 	return &refusal{message: fmt.Sprintf("the peer left at %s: %s", step, err)}
 }

@@ -109,22 +109,30 @@ func TestEvictedNonce(t *testing.T) {
 	})
 }
 
+// TestTooManyHandshakes: who says hello and nothing more makes room for who
+// proves itself, is told so, and keeps nobody out.
 func TestTooManyHandshakes(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
-		var idle []*fakeWorker
+		var silent []*fakeWorker
 		for range maxHandshakes {
 			w := p.worker()
-			w.tamper = func(*wire.Hello) { time.Sleep(10 * time.Second) }
-			idle = append(idle, w)
+			w.proof = func(proof string) string { time.Sleep(10 * time.Second); return proof }
+			silent = append(silent, w)
 			go w.open()
+			synctest.Wait()
 		}
-		synctest.Wait()
 		w := p.worker().open()
-		assert.Equal(t, w.refusal.Code, wire.RefuseCrowded)
+		assert.Check(t, w.refusal == nil, "%v", w.refusal)
 		time.Sleep(20 * time.Second)
-		w = p.worker().open()
-		assert.Check(t, w.refusal == nil)
-		_ = idle
+		crowded := 0
+		for _, w := range silent {
+			if w.refusal.Code == wire.RefuseCrowded {
+				crowded++
+			}
+		}
+		assert.Equal(t, crowded, 1)
+		assert.Equal(t, silent[0].refusal.Code, wire.RefuseCrowded)
+		assert.Equal(t, len(p.relay.guests), 0)
 	})
 }
 

@@ -89,11 +89,12 @@ func (s *Server) serveOwner(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("accepting a program", "err", err)
 		return
 	}
-	s.serveClient(webSocket{conn})
+	s.serveClient(webSocket{conn}, func() { proven(r.Context()) })
 }
 
-// serveClient speaks with one program until its socket ends.
-func (s *Server) serveClient(conn frames) {
+// serveClient speaks with one program until its socket ends. proven is called
+// once it has proved the credential.
+func (s *Server) serveClient(conn frames, proven func()) {
 	defer conn.Close()
 	conn.Limit(wire.HandshakeBytes)
 	hello, err := s.handshake(conn)
@@ -101,6 +102,7 @@ func (s *Server) serveClient(conn frames) {
 		s.log.Info("program refused", "err", err)
 		return
 	}
+	proven()
 	conn.Limit(wire.FrameBytes)
 	// Not the server's context: when the server ends, the last answers are
 	// still written before the socket closes.

@@ -150,7 +150,7 @@ type Relay struct {
 	mu         sync.Mutex
 	closed     bool
 	sockets    int
-	handshakes int
+	guests     []*guest // not yet authenticated, oldest first
 	connectors map[string]*Connector
 	refusals   []RefusalRecord // newest first
 	changed    chan struct{}
@@ -361,7 +361,7 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request, scope wire.Scope
 		r.log.Debug("upgrading a request", "path", scope.Path(), "error", err)
 		return
 	}
-	r.serveSocket(sock, scope)
+	r.serveSocket(sock, scope, func() { proven(req.Context()) })
 }
 
 // enter counts a socket in; false when there are too many or the relay closes.
@@ -383,36 +383,26 @@ func (r *Relay) leave() {
 	r.wg.Done()
 }
 
-// serveSocket carries one socket from hello to its end.
-func (r *Relay) serveSocket(sock socket, scope wire.Scope) {
+// serveSocket carries one socket from hello to its end. proven is called once
+// the other side has proved a secret.
+func (r *Relay) serveSocket(sock socket, scope wire.Scope, proven func()) {
 	defer sock.CloseNow()
 	// Close must not wait for a stranger who sends nothing.
 	stop := context.AfterFunc(r.ctx, sock.CloseNow)
 	defer stop()
 
-	r.mu.Lock()
-	crowded := r.handshakes >= maxHandshakes
-	r.handshakes++
-	r.mu.Unlock()
-	var done sync.Once
+	visitor, over := r.arrive(sock)
+	defer over()
 	handshakeDone := func() {
-		done.Do(func() {
-			r.mu.Lock()
-			r.handshakes--
-			r.mu.Unlock()
-		})
-	}
-	defer handshakeDone()
-	if crowded {
-		r.refuse(sock, scope, nil, &refusal{wire.RefuseCrowded, "Too many connections are waiting to prove themselves. Try again in a moment."})
-		return
+		over()
+		proven()
 	}
 	var no *refusal
 	var hello *wire.Hello
 	if scope == wire.ScopePairing {
-		hello, no = r.pairing.serve(sock, handshakeDone)
+		hello, no = r.pairing.serve(visitor, handshakeDone)
 	} else {
-		hello, no = r.serveConnector(sock, handshakeDone)
+		hello, no = r.serveConnector(visitor, handshakeDone)
 	}
 	if no != nil {
 		r.refuse(sock, scope, hello, no)

@@ -114,13 +114,14 @@ func Listen(opts Options) (s *Server, err error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), ln.Close())
 	}
-	s.listener = &limitListener{Listener: ln, slots: make(chan struct{}, maxConnections)}
+	s.listener = &lobby{Listener: ln}
 	s.info.Port = ln.Addr().(*net.TCPAddr).Port
 	s.http = &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	removeStartFailure(dir)
@@ -424,38 +425,4 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	if err := json.NewEncoder(w).Encode(h); err != nil {
 		s.log.Debug("writing health", "err", err)
 	}
-}
-
-// limitListener closes a connection at once when there are too many: a
-// waiting one would look like an owner that hangs.
-type limitListener struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limitListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.slots <- struct{}{}:
-			return &limitedConn{TCPConn: c.(*net.TCPConn), free: sync.OnceFunc(func() { <-l.slots })}, nil
-		default:
-			_ = c.Close() // refused; there is nobody to tell
-		}
-	}
-}
-
-// limitedConn stays a TCP connection with all its methods: net/http closes
-// one half first so that a refusal arrives.
-type limitedConn struct {
-	*net.TCPConn
-	free func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.free()
-	return c.TCPConn.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,13 +229,13 @@ func TestASilentProgramIsDropped(t *testing.T) {
 		defer r.close()
 		ours, theirs := newPipe()
 		start := time.Now()
-		r.srv.wg.Go(func() { r.srv.serveClient(theirs) })
+		r.srv.wg.Go(func() { r.srv.serveClient(theirs, func() {}) })
 		_, err := ours.Read(t.Context())
 		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, time.Since(start), handshakeTimeout)
 		// A nonce is good for five seconds.
 		ours, theirs = newPipe()
-		r.srv.wg.Go(func() { r.srv.serveClient(theirs) })
+		r.srv.wg.Go(func() { r.srv.serveClient(theirs, func() {}) })
 		assert.NilError(t, writeFrame(ours, wire.OwnerHello{Type: wire.TypeHello, Version: wire.Version, Fingerprint: wire.Fingerprint(), ClientNonce: wire.NewSecret()}))
 		_, err = ours.Read(t.Context())
 		assert.NilError(t, err)
@@ -244,40 +246,64 @@ func TestASilentProgramIsDropped(t *testing.T) {
 	})
 }
 
+// TestConnectionLimit: the oldest connection that has not proved itself makes
+// room, and one that has keeps its place; where all have, a new one is closed
+// at once, so that nobody takes the owner for hanging.
 func TestConnectionLimit(t *testing.T) {
-	_, addr := serve(t, Options{})
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-	}()
-	for range maxConnections {
-		c, err := net.Dial("tcp", addr)
-		assert.NilError(t, err)
-		conns = append(conns, c)
-	}
-	// One more is closed at once, so that nobody takes the owner for hanging.
-	c, err := net.Dial("tcp", addr)
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	assert.NilError(t, err)
-	conns = append(conns, c)
-	assert.NilError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
-	_, err = c.Read(make([]byte, 1))
-	assert.Assert(t, err != nil && !strings.Contains(err.Error(), "timeout"), "%v", err)
-	for _, c := range conns {
-		_ = c.Close()
+	g := &lobby{Listener: ln}
+	defer g.Close()
+	dial := func() (net.Conn, *lobbyConn) {
+		ours, err := net.Dial("tcp4", ln.Addr().String())
+		assert.NilError(t, err)
+		t.Cleanup(func() { _ = ours.Close() })
+		theirs, err := g.Accept()
+		assert.NilError(t, err)
+		return ours, theirs.(*lobbyConn)
 	}
-	conns = nil
-	for { // the slots come free as the server notices
-		resp, err := http.Get("http://" + addr + "/health")
-		if err == nil {
-			_ = resp.Body.Close()
-			break
-		}
-		if t.Context().Err() != nil {
-			t.Fatal("no slot came free")
-		}
+	ended := func(c net.Conn) bool {
+		assert.NilError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+		_, err := c.Read(make([]byte, 1))
+		return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	}
+	known, theirs := dial()
+	proven(withConn(t.Context(), theirs))
+	var strangers []net.Conn
+	var theirEnds []*lobbyConn
+	for range maxConnections - 1 {
+		ours, theirs := dial()
+		strangers, theirEnds = append(strangers, ours), append(theirEnds, theirs)
+	}
+	for i := range 3 {
+		_, theirs := dial()
+		theirEnds = append(theirEnds, theirs)
+		assert.Assert(t, ended(strangers[i]))
+	}
+	_, err = theirs.Write([]byte("x"))
+	assert.NilError(t, err)
+	_, err = known.Read(make([]byte, 1))
+	assert.NilError(t, err)
+
+	for _, c := range theirEnds {
+		c.proven()
+	}
+	refused, err := net.Dial("tcp4", ln.Addr().String())
+	assert.NilError(t, err)
+	defer refused.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := g.Accept()
+		accepted <- c
+	}()
+	assert.Assert(t, ended(refused))
+	assert.NilError(t, theirs.Close())
+	_ = theirs.Close() // frees its place once
+	next, err := net.Dial("tcp4", ln.Addr().String())
+	assert.NilError(t, err)
+	defer next.Close()
+	assert.Assert(t, <-accepted != nil)
+	assert.Equal(t, g.open, maxConnections)
 }
 
 func TestListenOnATakenPort(t *testing.T) {
@@ -339,7 +365,7 @@ func FuzzOwnerFrames(f *testing.F) {
 			defer r.close()
 			r.srv.store.db.NoSync = true
 			ours, theirs := newPipe()
-			r.srv.wg.Go(func() { r.srv.serveClient(theirs) })
+			r.srv.wg.Go(func() { r.srv.serveClient(theirs, func() {}) })
 			assert.NilError(t, introduce(ours, r.secret))
 			answers := map[string]int{}
 			read := make(chan struct{})

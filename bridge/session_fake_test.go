@@ -545,7 +545,7 @@ func (r *rig) dial() *program {
 	r.t.Helper()
 	ours, theirs := newPipe()
 	srv := r.srv
-	srv.wg.Go(func() { srv.serveClient(theirs) })
+	srv.wg.Go(func() { srv.serveClient(theirs, func() {}) })
 	assert.NilError(r.t, introduce(ours, r.secret))
 	p := &program{rig: r, conn: ours, results: map[string][]*wire.Result{}, wake: make(chan struct{}), gone: make(chan struct{})}
 	go p.read()

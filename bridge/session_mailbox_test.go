@@ -389,7 +389,7 @@ func TestAProgramThatDoesNotReadHoldsUpNobody(t *testing.T) {
 		}
 		r.handler.run = func(context.Context, *Call) (op.Result, error) { return op.NewResult(string(big)) }
 		ours, theirs := newPipe()
-		r.srv.wg.Go(func() { r.srv.serveClient(theirs) })
+		r.srv.wg.Go(func() { r.srv.serveClient(theirs, func() {}) })
 		assert.NilError(t, introduce(ours, r.secret))
 		for i := range 8 { // more than the pipe holds
 			assert.NilError(t, writeFrame(ours, cmd(fmt.Sprintf("deaf%d", i), "page.snapshot", `{}`)))

@@ -282,7 +282,7 @@ func (w *fakeWorker) connect(scope wire.Scope) bool {
 	go func() {
 		defer close(done)
 		defer r.leave()
-		r.serveSocket(owner, scope)
+		r.serveSocket(owner, scope, func() {})
 	}()
 	return true
 }
