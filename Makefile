@@ -5,9 +5,15 @@ SHELL := /bin/bash
 STATICCHECK  := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TYPESCRIPT   := typescript@7.0.2
 CHROME_TYPES := @types/chrome@0.3.7
+# The real Pi, for the tests of its package: the newest one for the Node that
+# Debian has, and the newest of all with a Node of its own.
+PI_NODE20    := @earendil-works/pi-coding-agent@0.74.2
+PI_LATEST    := @earendil-works/pi-coding-agent@1.6.0 node@24.20.0
 
 BUILD := .build
 TSC   := $(BUILD)/node/node_modules/.bin/tsc
+NPM   := npm install --silent --no-audit --no-fund --no-package-lock --no-save --prefix
+PI    := $(BUILD)/pi-node20/node_modules/.bin/pi $(BUILD)/pi-latest/node_modules/.bin/pi
 SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # Headless browsers share the machine with each other: more packages at once
 # make the time limits of the tests mean less.
@@ -66,8 +72,9 @@ fuzz: ## every fuzz target for ten seconds
 
 # A page script is one function expression, which is no program by itself: it
 # is read in brackets. The brackets add no line, so that places stay right.
-ext: $(TSC) ## types of the extension, syntax of the page scripts
+ext: $(TSC) $(PI) ## types of the extension and the Pi package, syntax of the page scripts
 	$(TSC) --project extension/tsconfig.json --typeRoots $(BUILD)/node/node_modules/@types
+	$(TSC) --project bridge/pi/tsconfig.json
 	@rm -rf $(BUILD)/js && mkdir -p $(BUILD)/js
 	@for file in driver/js/*.js; do { printf '('; cat "$$file"; echo ')'; } >"$(BUILD)/js/$${file##*/}"; done
 	$(TSC) --noEmit --allowJs --noCheck --target es2024 --lib esnext,dom --types "" $(BUILD)/js/*.js
@@ -84,7 +91,7 @@ golden: needs ## write the golden files anew and show what changed; proves nothi
 build: # the one binary
 	go build -o $(BUILD)/pi-chrome ./cmd/pi-chrome
 
-needs: chromium display node ## install what the tests use and this machine lacks
+needs: chromium display node $(PI) ## install what the tests use and this machine lacks
 
 # Branded Chrome does not load an unpacked extension from the command line, so
 # it does not count here.
@@ -106,5 +113,13 @@ install:
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES) </dev/null
 
 $(TSC): Makefile | node
-	npm install --silent --no-audit --no-fund --no-package-lock --no-save --prefix $(BUILD)/node $(TYPESCRIPT) $(CHROME_TYPES)
+	$(NPM) $(BUILD)/node $(TYPESCRIPT) $(CHROME_TYPES)
+	@touch $@
+
+$(BUILD)/pi-node20/node_modules/.bin/pi: Makefile | node
+	$(NPM) $(BUILD)/pi-node20 $(PI_NODE20)
+	@touch $@
+
+$(BUILD)/pi-latest/node_modules/.bin/pi: Makefile | node
+	$(NPM) $(BUILD)/pi-latest $(PI_LATEST)
 	@touch $@

@@ -57,6 +57,7 @@ var imports = map[string][]string{
 		"./bridge/wire", "./driver/op", "./cdpmodel",
 		cdproto + "/cdp", cdproto + "/cdp/jsonv2", cdproto + "/target", "github.com/coder/websocket", "go.etcd.io/bbolt", "go.etcd.io/bbolt/errors",
 	},
+	"bridge/pi": {},
 	"extension": {},
 	"fixtures":  {},
 }

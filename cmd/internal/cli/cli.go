@@ -88,6 +88,8 @@ type output struct {
 type app struct {
 	env     Environment
 	globals globals
+	title   string                             // of the session's tab group; "" for one made of its name
+	tell    func(done, total int, note string) // told how far a command is; nil for the terminal
 }
 
 // Run runs one command line, without the program's name, and returns the exit

@@ -111,6 +111,7 @@ func (a *app) operate(ctx context.Context, desc op.Descriptor, raw json.RawMessa
 // operateOn is operate over a connection of the caller's choice; it is asked
 // for one only when the input is good.
 func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*client.Client, func(), error), desc op.Descriptor, raw json.RawMessage) (output, error) {
+	raw = absolutePaths(a.env.Dir, desc.Tool, raw)
 	if err := validate(desc, raw); err != nil {
 		e := asError(err)
 		if e.Hint == "" {
@@ -150,7 +151,11 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 
 // sessionOf is the session that the commands of this run belong to.
 func (a *app) sessionOf() wire.Session {
-	return wire.Session{Key: a.globals.session, Title: sessionTitle(a.globals.session), Pace: a.globals.pace, Foreground: a.globals.front}
+	title := a.title
+	if title == "" {
+		title = sessionTitle(a.globals.session)
+	}
+	return wire.Session{Key: a.globals.session, Title: title, Pace: a.globals.pace, Foreground: a.globals.front}
 }
 
 // stepsCode is the exit code of a list of steps: that of the step that was not

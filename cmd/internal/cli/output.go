@@ -126,6 +126,10 @@ func (a *app) note(format string, args ...any) {
 
 // progress shows how far a long command is, on one line of the terminal.
 func (a *app) progress(done, total int, note string) {
+	if a.tell != nil {
+		a.tell(done, total, note)
+		return
+	}
 	if !a.env.StderrTerminal || a.globals.json {
 		return
 	}
