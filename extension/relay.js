@@ -183,11 +183,11 @@ export function createRelay(run, changed) {
   async function paired(from, label) {
     drop(from);
     spent = from.key;
-    notBefore = failures = 0;
-    typed = "";
     stale = false;
-    refusal = undefined;
+    epoch = ""; // whose calls count anew
+    kept = new Kept();
     await alone(async () => {
+      restart(); // nothing opens yet
       const secret = await wire.pairingSecret(from.key, from.hello, from.challenge);
       await saveIdentity(from.hello.connectorId, secret);
       await saveLabel(label);

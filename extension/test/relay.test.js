@@ -233,6 +233,28 @@ test("pairing with a typed token: the secret is derived, stored after paired, us
   assert.ok(!JSON.stringify(FakeSocket.all.map((each) => each.sent)).includes(secret), "the secret never travels");
 });
 
+test("a profile that is paired again starts anew with the owner that it had", async (t) => {
+  const { relay, owner, socket, asked } = await connect(t);
+  call(socket, 7);
+  await settle();
+  asked[0].resolve(null);
+  await settle();
+  socket.lose();
+  await relay.restart(TOKEN);
+  const again = new Owner(TOKEN);
+  const pairing = FakeSocket.last;
+  const hello = await again.challenge(pairing);
+  pairing.receive({ type: "offered" });
+  pairing.receive({ type: "paired", connectorId: CONNECTOR, label: "x" });
+  await settle();
+  const secret = hmac(TOKEN, ["pi-chrome/pairing/secret/v1", "2", CONNECTOR, hello.clientNonce, EPOCH, again.nonce]);
+  const { resume } = await new Owner(secret, owner.epoch).connect(FakeSocket.last);
+  assert.deepEqual([resume.bridgeEpoch, resume.firstSeq, resume.lastSeq], ["", 1, 0], "nothing of the pairing before");
+  call(FakeSocket.last, 1);
+  assert.equal(asked.length, 2, "the new pairing's calls count from 1");
+  assert.equal((await relay.state()).status, "connected");
+});
+
 test("a token in the folder is used by a profile without a pairing", async (t) => {
   const { relay, folder } = setUp(t, { secret: "" });
   await relay.wake();
