@@ -7,15 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/dom"
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	page "pi-chrome/cmd/internal/popup"
 	"pi-chrome/driver/direct"
-	"pi-chrome/extension"
 )
 
 // browsers are the browsers that a script started, by name.
@@ -62,45 +57,14 @@ func popup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	p, err := browsersOf(ts)[args[0]].NewPage(ctx, nil)
+	p, err := page.Open(ctx, browsersOf(ts)[args[0]])
 	ts.Check(err)
 	defer func() { _ = p.Close(ctx) }() // the browser may have ended
-	_, err = cdp.Call(ctx, p, page.Navigate, page.NavigateParams{URL: "chrome-extension://" + extension.ID + "/popup.html"})
-	ts.Check(err)
 	if len(args) == 3 {
-		waitPopup(ctx, ts, p, regexp.MustCompile("One-time token"))
-		typeToken(ctx, ts, p, args[2])
+		ts.Check(p.Pair(ctx, args[2]))
 	}
-	waitPopup(ctx, ts, p, re)
-}
-
-func typeToken(ctx context.Context, ts *testscript.TestScript, p *direct.Page, token string) {
-	doc, err := cdp.Call(ctx, p, dom.GetDocument, dom.GetDocumentParams{})
+	_, err = p.Wait(ctx, re)
 	ts.Check(err)
-	field, err := cdp.Call(ctx, p, dom.QuerySelector, dom.QuerySelectorParams{NodeID: doc.Root.NodeID, Selector: "#token"})
-	ts.Check(err)
-	_, err = cdp.Call(ctx, p, dom.Focus, dom.FocusParams{NodeID: field.NodeID})
-	ts.Check(err)
-	_, err = cdp.Call(ctx, p, input.InsertText, input.InsertTextParams{Text: token})
-	ts.Check(err)
-	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-		_, err = cdp.Call(ctx, p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13})
-		ts.Check(err)
-	}
-}
-
-func waitPopup(ctx context.Context, ts *testscript.TestScript, p *direct.Page, re *regexp.Regexp) {
-	text := ""
-	for !re.MatchString(text) {
-		if ctx.Err() != nil {
-			ts.Fatalf("the popup does not say %q:\n%s", re, text)
-		}
-		r, err := cdp.Call(ctx, p, runtime.Evaluate, runtime.EvaluateParams{Expression: "document.body.innerText", ReturnByValue: new(true)})
-		if err == nil && r.Result != nil {
-			text = strings.ReplaceAll(string(r.Result.Value), "\u2011", "-")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // waitMatch waits until a file that another program writes matches, and puts

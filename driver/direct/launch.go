@@ -62,6 +62,51 @@ func Find() (string, error) {
 		"or Chrome for Testing, or set PI_CHROME_BROWSER to a browser's path", ErrNoBrowser)
 }
 
+// FindAll returns what [Find] does, and Edge and Brave where they are
+// installed: every browser that is worth trying. With PI_CHROME_BROWSER set it
+// is that one only.
+func FindAll() ([]string, error) {
+	first, err := Find()
+	if err == nil && os.Getenv("PI_CHROME_BROWSER") != "" {
+		return []string{first}, nil
+	}
+	var all []string
+	if err == nil {
+		all = append(all, first)
+	}
+	for _, family := range relatives() {
+		for _, name := range family {
+			if full, lerr := exec.LookPath(name); lerr == nil {
+				all = append(all, full)
+				break
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, err
+	}
+	return all, nil
+}
+
+// relatives are the names of other browsers with Chromium's engine, a list for
+// each.
+func relatives() [][]string {
+	edge, brave := []string{"microsoft-edge", "microsoft-edge-stable"}, []string{"brave-browser", "brave"}
+	switch runtime.GOOS {
+	case "darwin":
+		edge = append(edge, "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge")
+		brave = append(brave, "/Applications/Brave Browser.app/Contents/MacOS/Brave Browser")
+	case "windows":
+		for _, root := range []string{os.Getenv("ProgramFiles(x86)"), os.Getenv("ProgramFiles"), os.Getenv("LOCALAPPDATA")} {
+			if root != "" {
+				edge = append(edge, filepath.Join(root, "Microsoft", "Edge", "Application", "msedge.exe"))
+				brave = append(brave, filepath.Join(root, "BraveSoftware", "Brave-Browser", "Application", "brave.exe"))
+			}
+		}
+	}
+	return [][]string{edge, brave}
+}
+
 func candidates() []string {
 	names := []string{"chromium", "chromium-browser", "google-chrome-for-testing", "chrome-for-testing", "chrome", "google-chrome", "google-chrome-stable"}
 	switch runtime.GOOS {

@@ -46,7 +46,7 @@ func ownCommands() []*command {
 	return []*command{
 		callCommand(), onboardCommand(), extensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), serveCommand(), stopCommand(),
-		demoCommand(), sandboxCommand(), operationsCommand(), versionCommand(), helpCommand(),
+		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
 	}
 }
 

@@ -37,8 +37,13 @@ type Options struct {
 	OwnDisplay bool   // of a headful browser, also where there is a display
 	URL        string // of the first tab
 	Keep       bool   // keep the folder with state, log and profile
-	Note       func(format string, args ...any)
-	Args       []string // further flags of the browser
+	Browser    string // path of the browser; "" looks for one
+	Unpaired   bool   // do not pair the extension
+	// ExtensionPort is where the extension looks for its owner; 0 is where
+	// the owner is.
+	ExtensionPort int
+	Note          func(format string, args ...any)
+	Args          []string // further flags of the browser
 }
 
 // Sandbox is a running sandbox. Close ends everything that it started.
@@ -74,10 +79,15 @@ func Start(ctx context.Context, o Options) (*Sandbox, error) {
 
 func (s *Sandbox) start(ctx context.Context) error {
 	// Looked for first: without a browser nothing else is worth starting.
-	if _, err := direct.Find(); err != nil {
+	var err error
+	if s.opts.Browser == "" {
+		s.opts.Browser, err = direct.Find()
+	} else {
+		s.opts.Browser, err = exec.LookPath(s.opts.Browser)
+	}
+	if err != nil {
 		return op.NotAvailable(op.BrowserNotFound, "%s", err).WithHint("install Chromium, or set PI_CHROME_BROWSER to the path of one")
 	}
-	var err error
 	if s.bin, err = s.binFolder(); err != nil {
 		return err
 	}
@@ -93,9 +103,16 @@ func (s *Sandbox) start(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	folder := install.Default(s.StateDir)
-	if _, err := folder.Write(s.Port); err != nil {
+	folder := s.Extension()
+	port := s.opts.ExtensionPort
+	if port == 0 {
+		port = s.Port
+	}
+	if _, err := folder.Write(port); err != nil {
 		return err
+	}
+	if s.opts.Unpaired {
+		return s.launch(ctx, folder.Dir)
 	}
 	// Not as a folder's token: the browser is ours, so the first profile that
 	// has the token is the right one, without 3 s to see whether others come.
@@ -103,7 +120,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := folder.SetToken(s.Port, pairing.Token); err != nil {
+	if err := folder.SetToken(port, pairing.Token); err != nil {
 		return err
 	}
 	// The token lies in the folder no longer than it must.
@@ -114,6 +131,9 @@ func (s *Sandbox) start(ctx context.Context) error {
 	s.opts.Note("waiting for the extension")
 	return s.pair(ctx, c)
 }
+
+// Extension is the folder from which the browser has loaded the extension.
+func (s *Sandbox) Extension() install.Folder { return install.Default(s.StateDir) }
 
 // pair waits until the extension is paired and connected.
 func (s *Sandbox) pair(ctx context.Context, c *client.Client) error {
@@ -178,7 +198,7 @@ func (c channelContext) Err() error {
 }
 
 func (s *Sandbox) launch(ctx context.Context, extension string) error {
-	o := direct.Options{Headful: s.opts.Headful, ExtensionDir: extension, URL: s.opts.URL, Args: s.opts.Args}
+	o := direct.Options{Binary: s.opts.Browser, Headful: s.opts.Headful, ExtensionDir: extension, URL: s.opts.URL, Args: s.opts.Args}
 	if s.opts.Keep {
 		o.UserDataDir = filepath.Join(s.Dir, "profile")
 	}
