@@ -6,8 +6,8 @@ import { fingerprint } from "./wire.js";
 async function browser() {
   const { fullVersionList } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
   const brands = fullVersionList.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
-  // A browser that was started with --user-agent names no brands at all.
-  const { brand, version } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0] ?? { brand: "Chromium", version: "unknown" };
+  // With --user-agent a browser names no brand at all.
+  const { brand = "Chromium", version = "unknown" } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0] ?? {};
   return { family: brand.toLowerCase().split(" ").pop(), version };
 }
 

@@ -1,8 +1,7 @@
 // The connection to the owner of the port: socket, handshake, pairing, resume.
 //
-// All in memory: storing each call would cost more than the call. A worker that was killed
-// comes back with a new worker id, lastCall 0 and nothing kept, and the owner counts every call
-// that it had written to the old socket as lost.
+// All in memory: storing a call would cost more than the call. A worker that was killed comes
+// back with a new worker id and nothing kept: the owner counts what it had sent it as lost.
 
 import { CONTRACT } from "./contract.js";
 import { facts } from "./facts.js";
@@ -90,7 +89,7 @@ export function createRelay(run, changed) {
     const { connectorId, label, secret } = await identity();
     port = bridge.port;
     let token = typed;
-    if (!token && bridge.pairingToken !== spent && (await awaitsPairing())) token = bridge.pairingToken;
+    if (!token && bridge.pairingToken !== spent && (stale || !secret)) token = bridge.pairingToken;
     if (!token && (!secret || Date.now() < notBefore)) return;
 
     const hello = {
@@ -183,7 +182,6 @@ export function createRelay(run, changed) {
   async function paired(from, label) {
     drop(from);
     spent = from.key;
-    stale = false;
     epoch = ""; // whose calls count anew
     kept = new Kept();
     await alone(async () => {
