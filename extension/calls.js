@@ -5,7 +5,7 @@ import { OWN_KEYS } from "./identity.js";
 
 const refusal = (message) => Object.assign(new Error(message), { code: "not-allowed" });
 
-/** Rejects with Chrome's error, or with the code not-allowed when nothing was called. */
+/** Rejects with Chrome's error, or as not-allowed when nothing was called. */
 export async function call(name, args) {
   if (!CONTRACT.calls.includes(name)) throw refusal(`${name.slice(0, 80)} is not in the contract`);
   if (name.startsWith("storage.")) guardOwnKeys(args[0]);

@@ -1,4 +1,4 @@
-// What a hello says about the browser and the extension.
+// What a hello says of browser and extension.
 
 import { browserEpoch } from "./identity.js";
 import { fingerprint } from "./wire.js";

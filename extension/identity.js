@@ -1,5 +1,5 @@
-// Who this profile is. A copied profile has a copy of it; the browser epoch, new at each start
-// of the browser, tells the two apart.
+// Who this profile is. The browser epoch, new at each start of the browser, tells a copied
+// profile from its model.
 
 import { randomHex } from "./wire.js";
 
@@ -7,7 +7,7 @@ const IDENTITY = "piChromeConnectorIdentity"; // {connectorId, secret}
 const LABEL = "piChromeLabel"; // apart: the popup may write it at any time
 const EPOCH = "piChromeBrowserEpoch";
 
-/** Keys of storage that belong to the extension alone. */
+/** Keys of storage that are the extension's alone. */
 export const OWN_KEYS = [IDENTITY, LABEL, EPOCH];
 
 let made; // once, whoever asks first

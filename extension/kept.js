@@ -30,7 +30,7 @@ export class Kept {
     while (this.#texts.length && this.first <= seq) this.#drop();
   }
 
-  /** What to send on a new socket: the gap that was dropped, if any, then what is kept. */
+  /** What to send on a new socket: the gap, if any, then what is kept. */
   resume(acknowledged) {
     this.acknowledge(acknowledged);
     this.last = Math.max(this.last, acknowledged);

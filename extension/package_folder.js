@@ -17,7 +17,7 @@ export async function readBridge() {
   }
 }
 
-/** Starts the release in the folder, when its contract is another than this one's. */
+/** Starts the release in the folder if its contract differs. */
 export async function reloadIfReplaced() {
   const text = await read("contract.js");
   const contract = JSON.parse(text.slice(text.indexOf("{"), text.lastIndexOf(";")));

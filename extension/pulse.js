@@ -1,5 +1,5 @@
-// The alarm that starts a stopped worker again: every 3 s while someone waits (a tab is attached,
-// or was until now), which Chrome allows to an unpacked extension, else every 30 s.
+// The alarm that starts a stopped worker again: every 3 s while a tab is attached or was until
+// now (an unpacked extension may), else every 30 s.
 
 const NAME = "pulse";
 const FAST = 3 / 60;
@@ -9,21 +9,26 @@ const GRACE_MS = 60_000;
 export class Pulse {
   #period = 0;
   #fastUntil = 0;
+  #heard = Date.now(); // of an owner
 
   quicken() {
     this.#fastUntil = Date.now() + GRACE_MS;
     return this.#ring(FAST);
   }
 
-  /** Chooses the period, at the start and whenever the alarm rings. */
-  async settle(awaitsPairing) {
+  /** Chooses the period, at the start and at each alarm. */
+  async settle(awaitsPairing, connected) {
+    if (connected) this.#heard = Date.now();
     if (!this.#period) {
       // An alarm outlives its worker, and so does the reason for a fast one.
       this.#period = (await chrome.alarms.get(NAME))?.periodInMinutes ?? 0;
       if (this.#period === FAST) await this.quicken();
     }
-    const targets = await chrome.debugger.getTargets();
-    if (targets.some((target) => target.attached)) return this.quicken();
+    const attached = (await chrome.debugger.getTargets()).filter((target) => target.attached);
+    // Without an owner nobody lets go of the banner, or of a frame that waits for us.
+    const over = Date.now() - this.#heard > GRACE_MS;
+    for (const { tabId } of over ? attached : []) chrome.debugger.detach({ tabId }).catch(() => {});
+    if (attached.length) return this.quicken();
     return this.#ring(awaitsPairing || Date.now() < this.#fastUntil ? FAST : SLOW);
   }
 

@@ -21,7 +21,7 @@ const PASSING = ["shutting-down", "nonce-expired", "nonce-reused", "too-many-con
 const STALE = ["unknown-connector", "bad-proof", "bad-server-proof"];
 const SPENT = ["bad-proof", "bad-server-proof", "pairing-expired", "pairing-used"];
 
-/** run carries out a call, changed hears of another state. */
+/** run makes a call, changed hears of a state. */
 export function createRelay(run, changed) {
   const workerId = wire.randomHex(16);
   let epoch = ""; // of the owner spoken to last
@@ -42,7 +42,6 @@ export function createRelay(run, changed) {
 
   const connected = () => link?.step === "ready";
 
-  /** For the popup and the badge. */
   async function state() {
     let status = { ready: "connected", offered: "pairing" }[link?.step ?? ""];
     if (refusal && !PASSING.includes(refusal.code)) status ??= "refused";
@@ -50,12 +49,12 @@ export function createRelay(run, changed) {
     return { status, port, ...refusal };
   }
 
-  /** Whether a token may turn up in the folder. */
+  /** Whether the folder may get a token. */
   async function awaitsPairing() {
     return stale || !(await identity()).secret;
   }
 
-  /** Without a connection or an attempt, makes one. */
+  /** Makes a connection where none is. */
   async function wake() {
     if (link && connected() && Date.now() - link.heard > 3 * pingIntervalMs) lost(link);
     if (!link && !busy) await alone(open);
@@ -75,7 +74,7 @@ export function createRelay(run, changed) {
     changed();
   }
 
-  /** Forgets what went wrong, and pairs when there is a token. */
+  /** Begins anew, with a token to pair. */
   function restart(token = "") {
     typed = token;
     refusal = undefined;
@@ -122,7 +121,7 @@ export function createRelay(run, changed) {
     }
   }
 
-  /** Each frame has one place: until the owner has proved the secret, only a refusal. */
+  /** Each frame has its place: before the proof only a refusal. */
   function handle(from, frame) {
     const place = `${from.scope} ${from.step}`;
     switch (frame.type === "refused" ? "refused" : `${place} ${frame.type}`) {
@@ -234,7 +233,7 @@ export function createRelay(run, changed) {
     retry();
   }
 
-  /** Tabs stay attached: the leases of the owner outlive a socket. */
+  /** Tabs stay attached: leases outlive a socket. */
   function drop({ socket, timer = 0 }) {
     clearTimeout(timer);
     socket.onopen = socket.onmessage = socket.onclose = null;

@@ -2,7 +2,7 @@
 
 import { longerThan } from "./wire.js";
 
-/** Drops what nobody can take: without a connection, or beyond 64 KB. */
+/** Drops what nobody takes: without a connection, or beyond 64 KB. */
 function forward(relay, name, args) {
   if (relay.connected() && !longerThan(JSON.stringify(args), 65_536)) relay.event(name, args);
 }

@@ -1,5 +1,5 @@
-// The worker carries calls and events between Chrome and the owner of the port, and decides
-// nothing. Chrome starts it for an event, so the listeners must stand at the top level.
+// The worker carries calls and events between Chrome and the owner of the port. Chrome starts it
+// for an event, so the listeners must stand at the top level.
 
 import { showBadge } from "./badge.js";
 import { call } from "./calls.js";
@@ -19,7 +19,7 @@ const relay = createRelay(
 
 async function beat() {
   await relay.wake();
-  await pulse.settle(await relay.awaitsPairing());
+  await pulse.settle(await relay.awaitsPairing(), relay.connected());
 }
 
 for (const name of CONTRACT.events) {
@@ -33,7 +33,7 @@ chrome.runtime.onMessage.addListener((message, _sender, respond) => {
   return true;
 });
 chrome.alarms.onAlarm.addListener(beat);
-chrome.runtime.onStartup.addListener(() => {}); // the worker has started: enough
+chrome.runtime.onStartup.addListener(() => {}); // it runs: enough
 chrome.runtime.onInstalled.addListener(() => {});
 
 beat();

@@ -11,7 +11,7 @@ export const randomHex = (bytes) => hex(crypto.getRandomValues(new Uint8Array(by
 
 const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
 
-/** JSON with the keys of objects sorted and no spaces: the form that is hashed. */
+/** Compact JSON with sorted keys: the form that is hashed. */
 export function canonical(value) {
   const keys = new Set();
   JSON.stringify(value, (key, v) => (keys.add(key), v));
@@ -28,7 +28,7 @@ export async function hmac(keyHex, strings) {
   return hex(await crypto.subtle.sign("HMAC", key, utf8.encode(JSON.stringify(strings))));
 }
 
-/** The proof that the owner must have sent, and the worker's own. */
+/** The proof that the owner must have sent, and our own. */
 export async function proofs(scope, key, hello, { bridgeEpoch, requestNonce, serverFingerprint }) {
   const { [scope]: domain, algorithmVersion } = CONTRACT.domains;
   const { connectorId, extensionId, displayVersion, fingerprint, clientNonce } = hello;
@@ -50,11 +50,11 @@ export function pairingSecret(token, { connectorId, clientNonce }, { bridgeEpoch
 /** Compares hashes, so that the time does not tell where two proofs differ. */
 export const equalProofs = async (a, b) => (await sha256(a)) === (await sha256(b));
 
-/** Whether text takes more than limit bytes in UTF-8: exact, and mostly free. */
+/** Whether text takes more than limit bytes in UTF-8. */
 export const longerThan = (text, limit) =>
   text.length * 3 > limit && utf8.encode(text).length > limit;
 
-/** Examples of what an owner sends, with the fields that are read. */
+/** Examples of what an owner sends, as far as it is read. */
 const examples = {
   challenge: { bridgeEpoch: "", requestNonce: "", serverFingerprint: "", proof: "" },
   ready: { ack: 0 },
@@ -68,7 +68,7 @@ const examples = {
 
 const kind = (value) => (Array.isArray(value) ? "array" : typeof value);
 
-/** Decodes a frame of the owner. A call, which has no type on the wire, gets one. */
+/** Decodes an owner's frame. A call, which has no type, gets one. */
 export function decode(text) {
   if (kind(text) !== "string" || longerThan(text, CONTRACT.limits.frameBytes)) throw new Error("a binary or too long frame");
   const frame = JSON.parse(text);

@@ -48,7 +48,7 @@ test("chrome.* is used only through the list of calls and what the worker needs 
   const own = [
     "chrome.action.setBadgeBackgroundColor", "chrome.action.setBadgeText", "chrome.action.setTitle",
     "chrome.alarms.create", "chrome.alarms.get", "chrome.alarms.onAlarm.addListener",
-    "chrome.debugger.getTargets",
+    "chrome.debugger.detach", "chrome.debugger.getTargets",
     "chrome.extension.isAllowedFileSchemeAccess", "chrome.extension.isAllowedIncognitoAccess",
     "chrome.runtime.getManifest", "chrome.runtime.getURL", "chrome.runtime.id",
     "chrome.runtime.onInstalled.addListener", "chrome.runtime.onMessage.addListener",

@@ -66,3 +66,24 @@ test("the alarm is not set anew when nothing changes, or it would never ring", a
   assert.equal(created, 0);
   assert.equal(alarms.size, 1);
 });
+
+test("without an owner the tabs are let go after a minute, and another's debugger stays", async (t) => {
+  const { pulse, chrome } = setUp(t);
+  const tried = [];
+  chrome.debugger.detach = async ({ tabId }) => {
+    tried.push(tabId);
+    if (tabId === 8) throw new Error("Debugger is not attached to the tab with id: 8.");
+  };
+  chrome.debugger.targets = [{ id: "a", tabId: 7, attached: true }, { id: "b", tabId: 8, attached: true }, { id: "c", tabId: 9, attached: false }];
+  await pulse.settle(false, true);
+  t.mock.timers.tick(59_000);
+  await pulse.settle(false, false);
+  assert.deepEqual(tried, [], "in grace");
+  await pulse.settle(false, true);
+  t.mock.timers.tick(59_000);
+  await pulse.settle(false, false);
+  assert.deepEqual(tried, [], "it was heard in the meantime");
+  t.mock.timers.tick(2_000);
+  await pulse.settle(false, false);
+  assert.deepEqual(tried, [7, 8]);
+});
