@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cdpmodel"
 	"pi-chrome/driver/op"
 )
 
@@ -60,9 +62,10 @@ type Connector struct {
 	bytes    int              // of the arguments that are held for writing
 
 	tabs     map[int]*Tab
-	former   map[int]*Tab // by an id that onReplaced took away, until its onDetach
-	canceled bool         // the user pressed Cancel on the banner
-	debugged time.Time    // when a debugger session ended last
+	former   map[int]*Tab  // by an id that onReplaced took away, until its onDetach
+	canceled bool          // the user pressed Cancel on the banner
+	restored []LeaseRecord // that an owner before has left, until the first connection
+	debugged time.Time     // when a debugger session ended last
 }
 
 // connection is one socket of a connector.
@@ -128,6 +131,8 @@ type ConnectorInfo struct {
 	Generation     int               `json:"generation"`
 	PendingCalls   int               `json:"pendingCalls"`
 	AttachedTabs   int               `json:"attachedTabs"`
+	Leases         []LeaseInfo       `json:"leases,omitempty"`   // of tabs that are or were debugged
+	Canceled       bool              `json:"canceled,omitempty"` // the user pressed Cancel on the debugger banner
 	ConnectedAt    time.Time         `json:"connectedAt,omitzero"`
 	LastSeenAt     time.Time         `json:"lastSeenAt,omitzero"`
 	PairedAt       time.Time         `json:"pairedAt,omitzero"`
@@ -173,6 +178,10 @@ func (c *Connector) Live() bool {
 // to be woken up within seconds (extension/pulse.js).
 const quickAfter = 45 * time.Second
 
+// workerPatience is how long a worker is sure to keep its tabs attached without
+// an owner; some seconds later it lets them go (extension/pulse.js).
+const workerPatience = 50 * time.Second
+
 // lostAt is when the latest connection ended of a worker that may sleep for
 // half a minute; zero for one that is woken up sooner or was never there.
 func (c *Connector) lostAt() time.Time {
@@ -182,7 +191,7 @@ func (c *Connector) lostAt() time.Time {
 		return time.Time{}
 	}
 	for _, t := range c.tabs {
-		if t.Attached() {
+		if t.mayBeAttached() {
 			return time.Time{}
 		}
 	}
@@ -210,7 +219,7 @@ func (c *Connector) Info() ConnectorInfo {
 		ExtensionID: c.binding.ExtensionID, DisplayVersion: c.binding.DisplayVersion,
 		Browser: c.browser, BrowserEpoch: c.browserEpoch, Capabilities: c.capabilities,
 		Generation: c.generation, PendingCalls: len(c.pending) + len(c.queue) + len(c.resend) + len(c.urgent),
-		LastSeenAt: c.lastSeen, PairedAt: c.binding.PairedAt,
+		LastSeenAt: c.lastSeen, PairedAt: c.binding.PairedAt, Canceled: c.canceled,
 	}
 	if c.conn != nil {
 		i.ConnectedAt = c.since
@@ -218,10 +227,15 @@ func (c *Connector) Info() ConnectorInfo {
 	}
 	c.mu.Unlock()
 	for _, t := range tabs {
-		if t.Attached() {
+		l := t.leaseInfo()
+		if l.State == string(cdpmodel.LeaseHeld) {
 			i.AttachedTabs++
 		}
+		if l.State != string(cdpmodel.LeaseFree) {
+			i.Leases = append(i.Leases, l)
+		}
 	}
+	slices.SortFunc(i.Leases, func(a, b LeaseInfo) int { return cmp.Compare(a.TabID, b.TabID) })
 	return i
 }
 
@@ -252,14 +266,6 @@ func (c *Connector) WaitLive(ctx context.Context) error {
 				WithDetail("connectorId", c.ID()).WithDetail("label", label).WithCause(context.Cause(ctx))
 		}
 	}
-}
-
-// AllowDebugger lets tabs be attached again after the user pressed Cancel on
-// the debugger banner and authorized the sessions anew.
-func (c *Connector) AllowDebugger() {
-	c.mu.Lock()
-	c.canceled = false
-	c.mu.Unlock()
 }
 
 func (c *Connector) bumpLocked() {
@@ -310,6 +316,11 @@ func (c *Connector) accept(sock socket, hello *wire.Hello) (*connection, *refusa
 	case c.browserEpoch != hello.BrowserEpoch:
 		reason = ResetBrowser
 	}
+	// By the wall clock: a machine that slept was away too.
+	alone := same && time.Now().Round(0).Sub(c.lastSeen.Round(0)) > workerPatience
+	if alone {
+		reason = ResetGap
+	}
 	if !same {
 		c.lastSeq = 0
 	}
@@ -319,7 +330,7 @@ func (c *Connector) accept(sock socket, hello *wire.Hello) (*connection, *refusa
 	if c.resetting != 0 && (same || c.reason == ResetFirst || c.reason == ResetBrowser) {
 		reason = c.reason // the connection was lost before that reset was finished
 	}
-	if !same || c.resetting != 0 {
+	if !same || alone || c.resetting != 0 {
 		reset = c.resetLocked(reason, !same)
 	}
 	if same {
@@ -569,7 +580,7 @@ func (c *Connector) resync(n int, reason ResetReason) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(conn.ctx, resetKey{}, true), c.relay.time.resync)
 	defer cancel()
-	if err := c.reconcile(ctx); err != nil {
+	if err := c.resyncTargets(ctx); err != nil {
 		conn.fail(fmt.Errorf("reading the targets again: %w", err))
 		return
 	}
@@ -588,6 +599,11 @@ func (c *Connector) resync(n int, reason ResetReason) {
 	}
 	c.mu.Unlock()
 	if done {
+		for _, t := range c.knownTabs() {
+			if t.leaseState() == cdpmodel.LeaseLeft {
+				c.relay.wg.Go(t.look)
+			}
+		}
 		c.relay.announce()
 		c.announceLive()
 	}

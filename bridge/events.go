@@ -199,6 +199,17 @@ func (c *Connector) reconcile(ctx context.Context) error {
 	return err
 }
 
+// resyncTargets is reconcile in a reset: what Chrome has attached is read too.
+func (c *Connector) resyncTargets(ctx context.Context) error {
+	_, err := c.chrome(ctx, "debugger.getTargets", func(raw json.RawMessage, err error) {
+		if err == nil {
+			c.applyTargets(raw, func(int) bool { return true }, -1)
+			c.applyAttached(raw)
+		}
+	})
+	return err
+}
+
 // applyTargets compares the known tabs that match with the targets that there
 // are, and adds the tab want when it is among them. It runs on the reader, so
 // the answer is of exactly this moment in the order of events.
@@ -231,9 +242,7 @@ func (c *Connector) applyTargets(raw json.RawMessage, match func(tabID int) bool
 		}
 	}
 	if target := byTab[want]; target != "" && c.tabs[want] == nil && c.closed == nil {
-		t := newTab(c, op.TabKey{BrowserEpoch: c.browserEpoch, TabID: want, TargetID: target})
-		c.tabs[want] = t
-		c.relay.wg.Go(t.run)
+		c.addTabLocked(want, target)
 	}
 	c.mu.Unlock()
 	for _, t := range ended {

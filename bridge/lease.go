@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"pi-chrome/cdpmodel"
 	"pi-chrome/driver/op"
 )
 
@@ -17,11 +21,37 @@ const protocolVersion = "1.3"
 // attachBound is how long one step of an attach may take.
 const attachBound = 10 * time.Second
 
-// hold takes the tab's lease token.
+// step tells the lease what happened and returns what it wants done. It may be
+// called from anywhere; only who holds the token attaches or detaches.
+func (t *Tab) step(ev cdpmodel.LeaseEvent) cdpmodel.LeaseAction {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stepLocked(ev)
+}
+
+func (t *Tab) stepLocked(ev cdpmodel.LeaseEvent) cdpmodel.LeaseAction {
+	before := t.lease
+	var act cdpmodel.LeaseAction
+	t.lease, act = t.lease.Apply(ev, time.Now())
+	if before.MayBeAttached() != t.lease.MayBeAttached() || len(before.Failures) != len(t.lease.Failures) {
+		t.conn.hooks.push(t.keepLease)
+	}
+	return act
+}
+
+// Pin keeps the debugger from being given back because nobody used it for
+// long, until unpin is called. what is for status: "command", "dialog" and so
+// on.
+func (t *Tab) Pin(what string) (unpin func()) {
+	t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeasePinned, Pin: what})
+	return sync.OnceFunc(func() { t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnpinned, Pin: what}) })
+}
+
+// hold takes the tab's token.
 func (t *Tab) hold(ctx context.Context) (release func(), err error) {
 	select {
-	case t.lease <- struct{}{}:
-		return func() { <-t.lease }, nil
+	case t.token <- struct{}{}:
+		return func() { <-t.token }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the debugger of tab %d: %w: %w", t.Key().TabID, context.Cause(ctx), op.ErrNotDelivered)
 	}
@@ -30,52 +60,75 @@ func (t *Tab) hold(ctx context.Context) (release func(), err error) {
 // Attach attaches the debugger unless it is attached. Where Chrome says that
 // one is already there, it may be our own from before the worker or the owner
 // was started again: then it is taken up. The error is an *op.Error
-// debugger-busy, debugger-canceled, protected-tab-url or tab-gone, or one of
-// the transport.
+// debugger-busy, debugger-canceled, debugger-quarantined, protected-tab-url or
+// tab-gone, or one of the transport.
 func (t *Tab) Attach(ctx context.Context) error {
 	release, err := t.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	t.mu.Lock()
-	attached, gone, id, dropping, unread := t.attached, t.gone, t.key.TabID, t.dropping, t.key.TargetID == ""
-	t.mu.Unlock()
-	switch {
-	case gone != "":
-		return tabGone(id)
-	case attached:
+	for {
+		if t.isGone() {
+			return tabGone(t.Key().TabID)
+		}
+		switch act := t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseWanted}); act {
+		case cdpmodel.LeaseUse:
+			return nil
+		case cdpmodel.LeaseAttach:
+			err = t.attach(ctx)
+		case cdpmodel.LeaseWait:
+			err = t.pause(ctx)
+		case cdpmodel.LeaseDetach:
+			err = t.reset(ctx)
+		default:
+			err = t.refusal()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// attach asks Chrome once. That we may be attached is durable before.
+func (t *Tab) attach(ctx context.Context) error {
+	if t.Key().TargetID == "" {
+		err := t.conn.reconcile(ctx)
+		if err == nil && t.isGone() {
+			err = tabGone(t.Key().TabID)
+		}
+		if err != nil {
+			t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedOther})
+			return err
+		}
+	}
+	t.keepLease()
+	err := t.lend(ctx, "debugger.attach", protocolVersion)
+	if err == nil {
 		return nil
 	}
-	if err := t.pause(ctx); err != nil {
-		return err
-	}
-	if t.conn.isCanceled() {
-		return debuggerCanceled(id)
-	}
-	if unread {
-		if err := t.conn.reconcile(ctx); err != nil {
-			return err
-		}
-		if t.isGone() {
-			return tabGone(id)
-		}
-	}
-	if dropping {
-		// A fresh session without the domains whose events were too many.
-		if err := t.detach(ctx); err != nil {
-			return err
-		}
-	}
-	err = t.lend(ctx, "debugger.attach", protocolVersion)
 	if p, ok := errors.AsType[*op.ProtocolError](err); ok {
-		return t.attachRefused(ctx, p)
+		why, refusal := t.attachRefused(p)
+		if t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: refusal}) == cdpmodel.LeaseProbe {
+			return t.takeUp(ctx)
+		}
+		return why
 	}
+	t.unanswered(err)
 	return err
 }
 
-// lend makes an attach call; attached is set when its reply has its turn in
-// the stream, so that a detach right after it is seen after it.
+// unanswered ends an attempt without Chrome's word.
+func (t *Tab) unanswered(err error) {
+	ev := cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnanswered}
+	if errors.Is(err, op.ErrNotDelivered) {
+		ev = cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedOther}
+	}
+	t.step(ev)
+}
+
+// lend makes an attach call; the lease hears of it when its reply has its turn
+// in the stream, so that a detach right after it is seen after it.
 func (t *Tab) lend(ctx context.Context, name string, more ...any) error {
 	id := t.Key().TabID
 	args, err := json.Marshal(append([]any{map[string]int{"tabId": id}}, more...))
@@ -95,75 +148,95 @@ func (t *Tab) lend(ctx context.Context, name string, more ...any) error {
 
 func (t *Tab) nowAttached() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.gone != "" {
-		return
+	act := t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseAttached})
+	if act == cdpmodel.LeaseUse {
+		t.dropping = false
+		t.attachment++
 	}
-	t.attached, t.dropping = true, false
-	t.attachment++
-	if t.reason == "target_closed" {
-		t.regainedAt = time.Now()
+	t.mu.Unlock()
+	if act == cdpmodel.LeaseDetach {
+		t.conn.relay.wg.Go(t.giveBack) // the user has canceled in the meantime
 	}
 }
 
 // pause waits before a tab is attached again that Chrome detached while it was
-// open, as it does for a frame with an unknown scheme; at most one such attach
-// happens within three seconds.
+// open, as it does for a frame with an unknown scheme.
 func (t *Tab) pause(ctx context.Context) error {
 	t.mu.Lock()
-	at, reason := t.detachedAt.Add(t.conn.relay.time.pause), t.reason
-	if next := t.regainedAt.Add(t.conn.relay.time.reapply); next.After(at) {
-		at = next
-	}
-	id := t.key.TabID
+	until, id := t.lease.Until, t.key.TabID
 	t.mu.Unlock()
-	wait := time.Until(at)
-	if reason != "target_closed" || wait <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		if t.isGone() {
-			return tabGone(id)
-		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waiting before tab %d is attached again: %w: %w", id, context.Cause(ctx), op.ErrNotDelivered)
 	}
 }
 
-// attachRefused explains Chrome's refusal, or takes up our own attachment.
-func (t *Tab) attachRefused(ctx context.Context, p *op.ProtocolError) error {
+// refusal says why the lease gives nobody the debugger.
+func (t *Tab) refusal() error {
+	t.mu.Lock()
+	l, id := t.lease, t.key.TabID
+	t.mu.Unlock()
+	if l.State == cdpmodel.LeaseRevoked {
+		return debuggerCanceled(id)
+	}
+	return tabGone(id)
+}
+
+// attachRefused explains Chrome's refusal.
+func (t *Tab) attachRefused(p *op.ProtocolError) (*op.Error, cdpmodel.LeaseRefusal) {
 	id := t.Key().TabID
 	has := func(s string) bool { return strings.Contains(strings.ToLower(p.Message), s) }
 	switch {
 	case has("already attached"):
-		return t.takeUp(ctx)
+		return debuggerBusy(id, p), cdpmodel.RefusedAttached
 	case has("no tab with"):
-		return tabGone(id)
+		return tabGone(id), cdpmodel.RefusedGone
 	case has("polic"):
 		return op.Reject(op.ProtectedTabURL, "tab %d cannot be debugged: a policy of this managed browser forbids it (%s)", id, p.Message).
 			WithHint("Ask the browser's administrator about the policies ExtensionSettings runtime_blocked_hosts and DeveloperToolsAvailability.").
-			WithDetail("tabId", id).WithCause(p)
+			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
 	case has("different extension"):
 		return op.Reject(op.DebuggerBusy, "tab %d cannot be debugged while it shows a part of another extension (%s)", id, p.Message).
 			WithHint("Close the other extension's overlay in that tab, such as a password manager's, and send the command again.").
-			WithDetail("tabId", id).WithCause(p)
+			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
 	case has("cannot access"), has("cannot attach"), has("cannot be"), has("not allowed"):
 		return op.Reject(op.ProtectedTabURL, "tab %d cannot be debugged: %s", id, p.Message).
 			WithHint("Chrome's own pages, the extension store and other extensions' pages are closed to extensions. Open another address in the tab.").
-			WithDetail("tabId", id).WithCause(p)
+			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
 	}
-	return op.Reject(op.BrowserOperation, "attaching the debugger to tab %d: %s", id, p.Message).WithDetail("tabId", id).WithCause(p)
+	return op.Reject(op.BrowserOperation, "attaching the debugger to tab %d: %s", id, p.Message).WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
+}
+
+func debuggerBusy(id int, cause error) *op.Error {
+	return op.Reject(op.DebuggerBusy, "tab %d is debugged by another extension; the command had no effect", id).
+		WithHint("Turn the other extension's debugging off, or use another tab. Chrome's DevTools beside pi-chrome are no problem.").
+		WithDetail("tabId", id).WithCause(cause)
 }
 
 // takeUp finds out whose the attachment is: a command only works on our own.
-// The command is one that the browser process answers, so also while a dialog
-// blocks the page, and it lets go of the child sessions: which of them are left
-// nobody knows, and Chrome only announces them to whoever turns them on anew.
 func (t *Tab) takeUp(ctx context.Context) error {
+	err := t.probe(ctx, t.nowAttached)
+	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedForeign})
+		return debuggerBusy(t.Key().TabID, err)
+	}
+	if err != nil {
+		// Somebody is attached, and it may be ourselves.
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnanswered})
+	}
+	return err
+}
+
+// probe sends a command that only works on our own attachment, and calls ours
+// when it did. The command is one that the browser process answers, so also
+// while a dialog blocks the page, and it lets go of the child sessions: which
+// of them are left nobody knows, Chrome only announces them to whoever turns
+// them on anew, and one that waits for us at its start runs on.
+func (t *Tab) probe(ctx context.Context, ours func()) error {
 	id := t.Key().TabID
 	args, err := commandArgs(id, "", "Target.setAutoAttach", map[string]bool{"autoAttach": false, "waitForDebuggerOnStart": false, "flatten": true})
 	if err != nil {
@@ -173,16 +246,35 @@ func (t *Tab) takeUp(ctx context.Context) error {
 		name: "debugger.sendCommand", what: fmt.Sprintf("looking for our debugger on tab %d", id), args: args, tab: t, bound: attachBound,
 		apply: func(_ json.RawMessage, err error) {
 			if err == nil {
-				t.nowAttached()
+				ours()
 			}
 		},
 	})
-	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
-		return op.Reject(op.DebuggerBusy, "tab %d is debugged by another extension; the command had no effect", id).
-			WithHint("Turn the other extension's debugging off, or use another tab. Chrome's DevTools beside pi-chrome are no problem.").
-			WithDetail("tabId", id).WithCause(err)
-	}
 	return err
+}
+
+// look finds out what became of an attachment that an owner or a worker before
+// has left, so that no frame waits for somebody who has gone. It does not take
+// it up: whoever worked with the session before must hear that it has ended.
+func (t *Tab) look() {
+	ctx, cancel := context.WithTimeout(t.conn.relay.ctx, attachBound)
+	defer cancel()
+	release, err := t.hold(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	if t.leaseState() != cdpmodel.LeaseLeft {
+		return // a command was faster
+	}
+	err = t.probe(ctx, func() {})
+	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseReleased}) // it is not ours
+		return
+	}
+	if err != nil {
+		t.conn.relay.log.Info("looking for our debugger", "tab", t.Key().TabID, "error", err)
+	}
 }
 
 // Detach gives the debugger of the tab back. The domains that were enabled are
@@ -193,7 +285,7 @@ func (t *Tab) Detach(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if !t.Attached() {
+	if !t.mayBeAttached() {
 		return nil
 	}
 	return t.detach(ctx)
@@ -208,37 +300,85 @@ func (t *Tab) detach(ctx context.Context) error {
 	_, err = t.conn.do(ctx, &call{
 		name: "debugger.detach", what: fmt.Sprintf("detaching the debugger from tab %d", id), args: args, tab: t, bound: attachBound,
 		apply: func(_ json.RawMessage, err error) {
-			if err == nil {
-				t.mu.Lock()
-				was, listeners := t.attached, t.listeners
-				t.mu.Unlock()
-				if was {
-					t.emit(op.Event{Detached: DetachedReleased}, listeners)
-				}
+			// Chrome's error means that it was not attached any more, or that
+			// the tab is gone: what was wanted.
+			if _, refused := errors.AsType[*op.ProtocolError](err); err != nil && !refused {
+				return
+			}
+			t.mu.Lock()
+			was, listeners := t.lease.State == cdpmodel.LeaseHeld, t.listeners
+			t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseReleased})
+			t.mu.Unlock()
+			if was {
+				t.emit(op.Event{Detached: DetachedReleased}, listeners)
 			}
 		},
 	})
 	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
-		// It was not attached any more, or the tab is gone: what was wanted.
-		t.interruptAs(DetachedReleased)
 		return nil
+	}
+	if err != nil && !errors.Is(err, op.ErrNotDelivered) {
+		t.interrupt() // it may be detached
 	}
 	return err
 }
 
-func (t *Tab) interruptAs(reason string) {
+// ResetSession ends the debugger session, and with it all that is registered in it,
+// because something in it could not be undone: cause says what. Where that
+// fails too, the tab is quarantined: no command uses its debugger before a
+// reset has worked, and the error, debugger-quarantined, tells every failure.
+func (t *Tab) ResetSession(ctx context.Context, cause error) error {
 	t.mu.Lock()
-	was := t.attached
-	t.attached = false
+	was := t.lease.State == cdpmodel.LeaseHeld
+	act := t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseSpoiled, Failure: cause.Error()})
 	t.mu.Unlock()
-	if was {
-		t.push(item{event: op.Event{Detached: reason}})
+	if act != cdpmodel.LeaseDetach {
+		return nil // it has ended, and nothing of it is left
 	}
+	if was {
+		t.push(item{event: op.Event{Detached: DetachedReleased}})
+	}
+	release, err := t.hold(ctx)
+	if err != nil {
+		return t.resetFailed(err)
+	}
+	defer release()
+	if t.leaseState() != cdpmodel.LeaseQuarantined {
+		return nil // Chrome has ended it meanwhile, or another command has
+	}
+	return t.reset(ctx)
 }
 
-// dropSession ends the session of a tab whose events nobody could take, so
-// that they stop.
-func (t *Tab) dropSession() {
+func (t *Tab) reset(ctx context.Context) error {
+	if err := t.detach(ctx); err != nil {
+		return t.resetFailed(err)
+	}
+	return nil
+}
+
+func (t *Tab) resetFailed(err error) error {
+	t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseResetFailed, Failure: err.Error()})
+	t.mu.Lock()
+	l, id := t.lease, t.key.TabID
+	t.mu.Unlock()
+	t.conn.relay.log.Warn("a tab is quarantined", "tab", id, "failures", l.Failures, "omitted", l.Omitted)
+	return op.Reject(op.DebuggerQuarantined, "tab %d is quarantined: something of an earlier command may be left in it, and its debugger could not be reset (%s)", id, failures(l)).
+		WithHint("Send the command again: each one tries the reset first. If that does not help, close the tab and use another.").
+		WithDetail("tabId", id).WithDetail("failures", l.Failures).WithCause(err)
+}
+
+// failures are those of a lease, as a message tells them.
+func failures(l cdpmodel.Lease) string {
+	all := slices.Clone(l.Failures)
+	if l.Omitted > 0 {
+		all = slices.Insert(all, len(all)/2, fmt.Sprintf("… %d more …", l.Omitted))
+	}
+	return strings.Join(all, "; ")
+}
+
+// giveBack ends the session of a tab if the lease says so: nobody uses it, it
+// is spoiled, or the user does not want it.
+func (t *Tab) giveBack() {
 	ctx, cancel := context.WithTimeout(t.conn.relay.ctx, attachBound)
 	defer cancel()
 	release, err := t.hold(ctx)
@@ -246,12 +386,58 @@ func (t *Tab) dropSession() {
 		return
 	}
 	defer release()
-	if t.Attached() {
-		return // somebody has attached anew in the meantime
+	switch state := t.leaseState(); {
+	case state == cdpmodel.LeaseQuarantined:
+		err = t.reset(ctx)
+	case state == cdpmodel.LeaseRevoked, t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseTick}) == cdpmodel.LeaseDetach:
+		err = t.detach(ctx)
+	default:
+		return // somebody has begun to use it
 	}
-	if err := t.detach(ctx); err != nil {
-		t.conn.relay.log.Warn("ending the session of a tab with too many events", "tab", t.Key().TabID, "error", err)
+	if err != nil {
+		t.conn.relay.log.Warn("giving a debugger back", "tab", t.Key().TabID, "error", err)
 	}
+}
+
+// watchLeases gives back what nobody uses, until the relay ends.
+func (r *Relay) watchLeases() {
+	tick := time.NewTicker(max(r.time.lease.Idle/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, c := range r.Connectors() {
+			if !c.Live() {
+				continue
+			}
+			for _, t := range c.knownTabs() {
+				if t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseTick}) == cdpmodel.LeaseDetach {
+					r.wg.Go(t.giveBack)
+				}
+			}
+		}
+	}
+}
+
+func (c *Connector) knownTabs() []*Tab {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.tabs))
+}
+
+func (t *Tab) leaseState() cdpmodel.LeaseState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lease.State
+}
+
+func (t *Tab) mayBeAttached() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lease.MayBeAttached()
 }
 
 func (t *Tab) isGone() bool {
@@ -260,22 +446,43 @@ func (t *Tab) isGone() bool {
 	return t.gone != ""
 }
 
-func (c *Connector) isCanceled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.canceled
-}
-
-// userCanceled notes that the user pressed Cancel on the debugger banner.
+// userCanceled notes that the user pressed Cancel on the debugger banner, which
+// is for every tab of the profile.
 func (c *Connector) userCanceled(t *Tab) {
 	c.mu.Lock()
 	first := !c.canceled
 	c.canceled = true
+	tabs := slices.Collect(maps.Values(c.tabs))
 	c.mu.Unlock()
-	if h := c.relay.opts.Hooks.Canceled; h != nil && first {
+	for _, other := range tabs {
+		if other != t {
+			other.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseCanceled})
+		}
+	}
+	if !first {
+		return
+	}
+	c.hooks.push(c.keepCanceled)
+	if h := c.relay.opts.Hooks.Canceled; h != nil {
 		id := t.Key().TabID
 		c.hooks.push(func() { h(c, id) })
 	}
+}
+
+// AllowDebugger lets tabs be attached again after the user pressed Cancel on
+// the debugger banner and authorized the sessions anew.
+func (c *Connector) AllowDebugger() {
+	c.mu.Lock()
+	was := c.canceled
+	c.canceled = false
+	c.mu.Unlock()
+	if !was {
+		return
+	}
+	for _, t := range c.knownTabs() {
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseAuthorized})
+	}
+	c.hooks.push(c.keepCanceled)
 }
 
 func tabGone(id int) *op.Error {

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cdpmodel"
 	"pi-chrome/driver/op"
 )
 
@@ -82,7 +83,8 @@ const (
 type RelayOptions struct {
 	ExtensionID string // the pinned id of the extension
 	Bindings    BindingStore
-	Epoch       string // of this owner, 32 bytes hex; "" for a new random one
+	Epoch       string     // of this owner, 32 bytes hex; "" for a new random one
+	Leases      LeaseStore // nil to remember none
 	Hooks       Hooks
 	Logger      *slog.Logger // nil for none
 }
@@ -97,31 +99,29 @@ const (
 // timing is how long the relay waits. Tests make it shorter where the real
 // network is used.
 type timing struct {
-	hello   time.Duration // for the first frame
-	prove   time.Duration // for the proof
-	write   time.Duration // for one frame to be taken by the socket
-	pong    time.Duration // for an answer to a ping
-	grace   time.Duration // for a connector to come back
-	probe   time.Duration // for an older connection to show that it lives
-	offers  time.Duration // for further profiles to offer themselves
-	resync  time.Duration // to read the targets again
-	hook    time.Duration // for Hooks.Reset
-	pause   time.Duration // before a debugger is attached again that Chrome detached
-	reapply time.Duration // between two of these
+	hello  time.Duration // for the first frame
+	prove  time.Duration // for the proof
+	write  time.Duration // for one frame to be taken by the socket
+	pong   time.Duration // for an answer to a ping
+	grace  time.Duration // for a connector to come back
+	probe  time.Duration // for an older connection to show that it lives
+	offers time.Duration // for further profiles to offer themselves
+	resync time.Duration // to read the targets again
+	hook   time.Duration // for Hooks.Reset
+	lease  cdpmodel.LeaseTimes
 }
 
 var defaultTiming = timing{
-	hello:   3 * time.Second,
-	prove:   wire.NonceTTL,
-	write:   15 * time.Second,
-	pong:    10 * time.Second,
-	grace:   8 * time.Second,
-	probe:   2 * time.Second,
-	offers:  3 * time.Second,
-	resync:  10 * time.Second,
-	hook:    30 * time.Second,
-	pause:   150 * time.Millisecond,
-	reapply: 3 * time.Second,
+	hello:  3 * time.Second,
+	prove:  wire.NonceTTL,
+	write:  15 * time.Second,
+	pong:   10 * time.Second,
+	grace:  8 * time.Second,
+	probe:  2 * time.Second,
+	offers: 3 * time.Second,
+	resync: 10 * time.Second,
+	hook:   30 * time.Second,
+	lease:  cdpmodel.DefaultLeaseTimes,
 }
 
 // Relay serves the sockets of the extension and knows every connector. Make
@@ -190,6 +190,10 @@ func NewRelay(opts RelayOptions) (*Relay, error) {
 	for _, b := range bindings {
 		r.connectorFor(b)
 	}
+	if err := r.restoreLeases(); err != nil {
+		r.log.Warn("reading what an owner before has attached", "error", err)
+	}
+	r.wg.Go(r.watchLeases)
 	return r, nil
 }
 

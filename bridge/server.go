@@ -176,7 +176,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	for _, r := range snap.targets {
 		s.records[r.Nonce] = &r
 	}
-	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Epoch: s.info.BridgeEpoch, Logger: s.log,
+	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Leases: st, Epoch: s.info.BridgeEpoch, Logger: s.log,
 		Hooks: Hooks{
 			Reset: func(ctx context.Context, c *Connector, reason ResetReason) {
 				if reason == ResetFirst {

@@ -506,6 +506,11 @@ func (s *Server) debuggerCanceled(c *Connector, tabID int) {
 			keys = append(keys, r.Session)
 		}
 	}
+	for key, ses := range s.sessions {
+		if ses.record.ConnectorID == c.ID() && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
 	s.mu.Unlock()
 	for _, key := range keys {
 		if _, err := s.authorize(key, Locked, time.Time{}); err != nil {

@@ -342,6 +342,8 @@ func (f fakeTabs) attach(_ context.Context, t *Tab) error {
 	return nil
 }
 
+func (f fakeTabs) pin(*Tab, string) (unpin func()) { return func() {} }
+
 func (f fakeTabs) leave(ctx context.Context, t *Tab) error {
 	b, id := f.of(t)
 	return b.do(ctx, "leave", func() error {

@@ -330,6 +330,9 @@ func (s *Server) execute(c *command) {
 	}
 	s.mu.Unlock()
 	defer s.settle(c)
+	if c.target.tab != nil {
+		defer s.tabs.pin(c.target.tab, "command")()
+	}
 
 	ctx, cancel := context.WithDeadlineCause(c.ctx, c.deadline, endsWith(context.DeadlineExceeded, overdue(c)))
 	defer cancel()

@@ -140,7 +140,7 @@ func (s *store) load() (stored, error) {
 		default:
 			return fmt.Errorf("it has version %q and this pi-chrome knows %q", v, stateVersion)
 		}
-		for _, name := range [][]byte{bucketBindings, bucketSessions, bucketTargets, bucketJournal, bucketOrder} {
+		for _, name := range [][]byte{bucketBindings, bucketSessions, bucketTargets, bucketJournal, bucketOrder, bucketLeases} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -153,6 +153,10 @@ func (s *store) load() (stored, error) {
 			return err
 		}
 		if err := readAll(tx, bucketTargets, &snap.targets); err != nil {
+			return err
+		}
+		var leases []LeaseRecord // the relay reads them itself
+		if err := readAll(tx, bucketLeases, &leases); err != nil {
 			return err
 		}
 		return interruptExecuting(tx)
@@ -238,11 +242,14 @@ func (s *store) SaveBinding(_ context.Context, b Binding) error {
 	return s.update(func(tx *bolt.Tx) error { return putJSON(tx, bucketBindings, b.ConnectorID, b) })
 }
 
-// RemoveBinding forgets a profile, every record of its tabs, and the bond of
-// its sessions, in one transaction.
+// RemoveBinding forgets a profile, every record of its tabs and debugger
+// leases, and the bond of its sessions, in one transaction.
 func (s *store) RemoveBinding(_ context.Context, connectorID string) error {
 	return s.update(func(tx *bolt.Tx) error {
 		if err := tx.Bucket(bucketBindings).Delete([]byte(connectorID)); err != nil {
+			return err
+		}
+		if err := removeLeases(tx, connectorID); err != nil {
 			return err
 		}
 		var targets []targetRecord

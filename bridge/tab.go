@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/cdp/jsonv2"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cdpmodel"
 	"pi-chrome/driver/op"
 )
 
@@ -34,6 +35,14 @@ const (
 	DetachedGone     = "tab-closed"
 )
 
+func ownReason(reason string) bool {
+	switch reason {
+	case DetachedLost, DetachedOverflow, DetachedReleased, DetachedGone:
+		return true
+	}
+	return false
+}
+
 // Tab is one tab of a connector and its debugger session. It is the same
 // object while the tab lives, also when a discard gives the tab another id. It
 // is a [cdp.Session].
@@ -44,17 +53,15 @@ const (
 // therefore never wait for a reply of its own tab. Other tabs are not held up.
 type Tab struct {
 	conn  *Connector
-	lease chan struct{} // holds one token: who has it may attach or detach
+	token chan struct{} // holds one: who has it may attach or detach
 	wake  chan struct{} // for the tab's goroutine, one slot
 
 	mu         sync.Mutex
 	key        op.TabKey
-	attached   bool
+	lease      cdpmodel.Lease // decides about the debugger; changed by step
 	attachment int
-	reason     string    // of the latest detach
-	detachedAt time.Time // of the latest detach by Chrome
-	regainedAt time.Time // of the latest attach after one
-	gone       string    // why the tab has ended, "" while it has not
+	reason     string // of the latest detach
+	gone       string // why the tab has ended, "" while it has not
 
 	queue     []item // from head on
 	head      int
@@ -64,6 +71,9 @@ type Tab struct {
 	ended     bool // nothing is pushed any more
 	listeners []*listener
 	subs      map[subKey][]*subscription
+
+	storing sync.Mutex  // held while the lease is stored
+	stored  LeaseRecord // what is stored of it; zero for nothing
 }
 
 var _ cdp.Session = (*Tab)(nil)
@@ -80,7 +90,8 @@ type listener struct{ fn func(op.Event) }
 func newTab(c *Connector, key op.TabKey) *Tab {
 	return &Tab{
 		conn: c, key: key,
-		lease: make(chan struct{}, 1),
+		lease: cdpmodel.NewLease(c.relay.time.lease),
+		token: make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
 		subs:  map[subKey][]*subscription{},
 	}
@@ -104,7 +115,7 @@ func (t *Tab) Info(ctx context.Context) (op.Tab, error) { return t.conn.TabInfo(
 func (t *Tab) Attached() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.attached
+	return t.lease.State == cdpmodel.LeaseHeld
 }
 
 // Attachment rises with each attach: whoever enabled domains at an older
@@ -165,7 +176,7 @@ var jsonOptions = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInva
 
 func (t *Tab) send(ctx context.Context, sessionID, method string, params, result any) error {
 	t.mu.Lock()
-	id, attached, gone, reason := t.key.TabID, t.attached, t.gone, t.reason
+	id, attached, gone, reason := t.key.TabID, t.lease.State == cdpmodel.LeaseHeld, t.gone, t.reason
 	t.mu.Unlock()
 	what := method + " on tab " + strconv.Itoa(id)
 	if gone != "" {
@@ -283,15 +294,19 @@ func (t *Tab) push(it item) bool {
 func (t *Tab) overflowLocked() {
 	t.queue = slices.DeleteFunc(slices.Clone(t.queue[t.head:]), func(it item) bool { return it.event.Method != "" })
 	t.head, t.events, t.bytes = 0, 0, 0
-	t.dropping, t.attached, t.reason = true, false, DetachedOverflow
+	t.dropping, t.reason = true, DetachedOverflow
+	t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseSpoiled, Failure: "the page sent more events than could be taken"})
 }
 
 // interrupt ends the debugger session as far as this owner knows: events were
 // lost.
 func (t *Tab) interrupt() {
 	t.mu.Lock()
-	was := t.attached
-	t.attached = false
+	was := t.lease.State == cdpmodel.LeaseHeld
+	t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnseen})
+	if was {
+		t.reason = DetachedLost
+	}
 	t.mu.Unlock()
 	if was {
 		t.push(item{event: op.Event{Detached: DetachedLost}})
@@ -304,8 +319,9 @@ func (t *Tab) interrupt() {
 func (t *Tab) sessionEnded() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.attached {
-		t.attached, t.reason, t.detachedAt = false, "target_closed", time.Now()
+	if t.lease.State == cdpmodel.LeaseHeld {
+		t.reason = "target_closed"
+		t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseDetached, Reason: t.reason})
 	}
 }
 
@@ -351,9 +367,13 @@ func (t *Tab) run() {
 
 // emit hands one event to the listeners and subscribers.
 func (t *Tab) emit(ev op.Event, listeners []*listener) {
+	lockAll := false
 	if ev.Detached != "" {
 		t.mu.Lock()
-		t.attached, t.reason, t.detachedAt = false, ev.Detached, time.Now()
+		t.reason = ev.Detached
+		if !ownReason(ev.Detached) { // the lease knows of our own already
+			lockAll = t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseDetached, Reason: ev.Detached}) == cdpmodel.LeaseLockAll
+		}
 		t.mu.Unlock()
 		t.conn.released()
 	}
@@ -366,10 +386,10 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 		if ev.Detached != DetachedLost {
 			t.conn.failCommands(func(k *call) bool { return k.tab == t }, ev.Detached)
 		}
-		switch ev.Detached {
-		case DetachedOverflow:
-			t.conn.relay.wg.Go(t.dropSession)
-		case "canceled_by_user":
+		if ev.Detached == DetachedOverflow {
+			t.conn.relay.wg.Go(t.giveBack) // or the events go on
+		}
+		if lockAll {
 			t.conn.userCanceled(t)
 		}
 		return
@@ -395,8 +415,9 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 // finish ends the stream: what is still queued is delivered first.
 func (t *Tab) finish() {
 	t.mu.Lock()
-	was, listeners := t.attached, t.listeners
-	t.attached, t.ended = false, true
+	was, listeners := t.lease.State == cdpmodel.LeaseHeld, t.listeners
+	t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseTabClosed})
+	t.ended = true
 	rest := t.queue[t.head:]
 	t.queue, t.head = nil, 0
 	t.mu.Unlock()

@@ -465,6 +465,7 @@ func TestDiscardedTab(t *testing.T) {
 		w.event("tabs.onReplaced", 8, 1)
 		w.event("debugger.onDetach", debuggee{TabID: 1}, "target_closed")
 		assert.Equal(t, <-replaced, pair{1, 8})
+		synctest.Wait() // the hook and the tab's stream go side by side
 		assert.DeepEqual(t, tab.Key(), op.TabKey{BrowserEpoch: "browser-1", TabID: 8, TargetID: "target-8"})
 		assert.DeepEqual(t, heard.heard(), []string{"detached:target_closed"})
 		assert.NilError(t, tab.Attach(t.Context()))

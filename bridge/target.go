@@ -46,6 +46,8 @@ type resolvedTab struct {
 type tabPort interface {
 	key(t *Tab) op.TabKey
 	attach(ctx context.Context, t *Tab) error
+	// pin keeps the debugger of the tab until unpin is called.
+	pin(t *Tab, what string) (unpin func())
 	// leave takes a new tab from the bootstrap page to about:blank, and the
 	// bootstrap page out of its history.
 	leave(ctx context.Context, t *Tab) error

@@ -211,6 +211,7 @@ type relayTabs struct{}
 
 func (relayTabs) key(t *Tab) op.TabKey                     { return t.Key() }
 func (relayTabs) attach(ctx context.Context, t *Tab) error { return t.Attach(ctx) }
+func (relayTabs) pin(t *Tab, what string) (unpin func())   { return t.Pin(what) }
 
 func (relayTabs) leave(ctx context.Context, t *Tab) error {
 	if err := t.Attach(ctx); err != nil {

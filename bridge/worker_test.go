@@ -475,7 +475,7 @@ func (w *fakeWorker) standard(call string, args []json.RawMessage) (any, error) 
 	case "debugger.getTargets":
 		targets := []DebugTarget{}
 		for id, target := range p.tabs {
-			targets = append(targets, DebugTarget{ID: target, TabID: id, Type: "page"})
+			targets = append(targets, DebugTarget{ID: target, TabID: id, Type: "page", Attached: p.attached[id] || p.foreign[id]})
 		}
 		return targets, nil
 	case "debugger.attach":

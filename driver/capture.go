@@ -148,6 +148,7 @@ func (t *Tab) startCapture(ctx context.Context, console bool) (started bool, err
 	}
 	if !*want {
 		started, *want, *since = true, true, time.Now().UnixMilli()
+		t.pinCaptureLocked()
 	}
 	var others []*captureSession
 	for id, s := range c.sessions {
@@ -160,6 +161,7 @@ func (t *Tab) startCapture(ctx context.Context, console bool) (started bool, err
 	if err := t.captureSession(ctx, root); err != nil {
 		t.mu.Lock()
 		*want = false
+		t.pinCaptureLocked()
 		t.mu.Unlock()
 		t.stopSessionLater(root, console)
 		return false, fmt.Errorf("turning the capture on: %w", err)
@@ -172,6 +174,12 @@ func (t *Tab) startCapture(ctx context.Context, console bool) (started bool, err
 	}
 	wg.Wait()
 	return started, nil
+}
+
+// pinCaptureLocked keeps the debugger for as long as a capture is wanted.
+func (t *Tab) pinCaptureLocked() {
+	t.pinLocked("console capture", t.capture.wantConsole)
+	t.pinLocked("network capture", t.capture.wantNetwork)
 }
 
 // captureSession turns on in one session what is wanted and still off. The
@@ -319,6 +327,7 @@ func (t *Tab) stopCapture(ctx context.Context, console bool) error {
 	} else {
 		c.wantNetwork = false
 	}
+	t.pinCaptureLocked()
 	var on []*captureSession
 	for _, s := range c.sessions {
 		if console && s.console || !console && s.network {

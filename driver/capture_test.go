@@ -61,6 +61,8 @@ func (m *mute) Key() op.TabKey                                 { return op.TabKe
 func (m *mute) Info(context.Context) (op.Tab, error)           { return op.Tab{}, nil }
 func (m *mute) Attach(context.Context) error                   { return nil }
 func (m *mute) Detach(context.Context) error                   { return nil }
+func (m *mute) ResetSession(context.Context, error) error      { return nil }
+func (m *mute) Pin(string) func()                              { return func() {} }
 func (m *mute) Attachment() int                                { return 1 }
 
 func (m *mute) called(call string) bool {

@@ -31,6 +31,13 @@ type Conn interface {
 	// Detach detaches the debugger, so that nothing it had enabled or
 	// registered is left.
 	Detach(ctx context.Context) error
+	// ResetSession is Detach because something could not be undone: cause says what.
+	// Where it fails the tab is quarantined, and the error tells everything
+	// that failed: Attach fails until a reset has worked.
+	ResetSession(ctx context.Context, cause error) error
+	// Pin keeps the debugger from being given back while nobody uses the tab,
+	// until unpin is called. It does not block.
+	Pin(what string) (unpin func())
 	// Attachment rises each time the debugger is attached anew: whatever was
 	// enabled before is off again.
 	Attachment() int

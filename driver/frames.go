@@ -66,11 +66,19 @@ func (t *Tab) putFrameLocked(f *cdp.Frame, session string) {
 	old.url = f.URL + f.URLFragment
 }
 
+// dialogLocked notes the dialog that is open now, nil for none. Without the
+// debugger nobody could tell or answer it.
+func (t *Tab) dialogLocked(d *Dialog) {
+	t.dialog = d
+	t.pinLocked("dialog", d != nil)
+}
+
 // applyLocked is the reducer over the tab's events: frames, child sessions,
 // the dialog, the end of the debugger session.
 func (t *Tab) applyLocked(ev op.Event) {
 	if ev.Detached != "" {
-		t.detached, t.dialog, t.leased = ev.Detached, nil, false
+		t.detached, t.leased = ev.Detached, false
+		t.dialogLocked(nil)
 		return
 	}
 	if t.captureLocked(ev) {
@@ -113,10 +121,10 @@ func (t *Tab) applyLocked(ev op.Event) {
 		}
 	case page.JavascriptDialogOpening.Method:
 		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
-			t.dialog = &Dialog{Type: string(e.Type), Message: e.Message, DefaultPrompt: e.DefaultPrompt, URL: e.URL}
+			t.dialogLocked(&Dialog{Type: string(e.Type), Message: e.Message, DefaultPrompt: e.DefaultPrompt, URL: e.URL})
 		}
 	case page.JavascriptDialogClosed.Method:
-		t.dialog = nil
+		t.dialogLocked(nil)
 	case downloadWillBegin:
 		t.downloads++
 	case inspector.TargetCrashed.Method:

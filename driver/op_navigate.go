@@ -395,28 +395,48 @@ func (w *navWatch) start(ctx context.Context, t *Tab, to string) {
 
 // addInitScript registers the script for the next document and returns the
 // func that takes it out again. Where that fails, the debugger session is
-// reset, which drops every registered script; where that fails too, both
-// errors are told.
+// reset, which drops every registered script; where that fails too, the tab is
+// quarantined and every error is told.
 func (t *Tab) addInitScript(ctx context.Context, c *Call, source string) (remove func() error, err error) {
 	if source == "" {
 		return func() error { return nil }, nil
 	}
 	res, err := call(ctx, t.conn, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: source})
 	if err != nil {
-		return nil, fmt.Errorf("registering the init script: %w", err)
+		err = fmt.Errorf("registering the init script: %w", err)
+		if _, refused := errors.AsType[*op.ProtocolError](err); refused || errors.Is(err, op.ErrNotDelivered) {
+			return nil, err
+		}
+		// It may be registered, under a name that nobody knows.
+		if rerr := t.resetScript(ctx, err); rerr != nil {
+			return nil, rerr
+		}
+		return nil, err
 	}
+	unpin := t.conn.Pin("init script")
 	return func() error {
+		defer unpin()
 		// The caller's context may have ended; the script must go all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_, err := call(ctx, t.conn, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams(res))
-		if err == nil || errors.Is(err, op.ErrDetached) || isCode(err, op.DebuggerDetached) {
+		if err == nil {
 			return nil
 		}
-		if derr := t.conn.Detach(ctx); derr != nil {
-			return op.Unknown(op.BrowserOperation, "the init script could not be taken out of tab %d (%s), nor the debugger reset (%s); it may run again in this tab", t.conn.Key().TabID, err, derr).
-				WithHint("close the tab and use another one").WithCause(errors.Join(err, derr))
-		}
-		return nil
+		// Also where the session seems to have ended: that may be as far as
+		// this end of it knows, while the script is still there.
+		return t.resetScript(ctx, fmt.Errorf("taking out the init script: %w", err))
 	}, nil
+}
+
+// resetScript resets the debugger because an init script may be left in it.
+func (t *Tab) resetScript(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	rerr := t.conn.ResetSession(ctx, cause)
+	if rerr == nil {
+		return nil
+	}
+	return op.Unknown(op.DebuggerQuarantined, "an init script may be left in tab %d, where it would run again: %s", t.conn.Key().TabID, plain(rerr)).
+		WithHint("close the tab and use another one, or send another command to the tab: it tries the reset first").WithCause(errors.Join(cause, rerr))
 }

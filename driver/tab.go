@@ -57,6 +57,8 @@ type Tab struct {
 	observed observations // what snapshots showed; see refs.go
 	input    inputState   // where the pointer is; see input.go
 	capture  capture      // console and network; see capture.go
+
+	pins map[string]func() // what keeps the debugger attached, with how to end it
 }
 
 // maxRunning is how many tasks run at once.
@@ -86,7 +88,8 @@ func newTab(conn Conn, log *slog.Logger) *Tab {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Tab{conn: conn, log: log.With("tab", conn.Key().TabID), ctx: ctx, cancel: cancel,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		frames: map[cdp.FrameID]*frame{}, children: map[string]*childSession{}, watchers: map[int]func(op.Event){}}
+		frames: map[cdp.FrameID]*frame{}, children: map[string]*childSession{}, watchers: map[int]func(op.Event){},
+		pins: map[string]func(){}}
 	t.stop = conn.Listen(t.event)
 	go t.loop()
 	return t
@@ -98,6 +101,24 @@ func (t *Tab) close() {
 	t.cancel()
 	t.closeCapture()
 	<-t.done
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for what := range t.pins {
+		t.pinLocked(what, false)
+	}
+}
+
+// pinLocked says whether something depends on the debugger that no command
+// shows: it must not be given back while nobody uses the tab.
+func (t *Tab) pinLocked(what string, on bool) {
+	unpin := t.pins[what]
+	switch {
+	case on && unpin == nil:
+		t.pins[what] = t.conn.Pin(what)
+	case !on && unpin != nil:
+		delete(t.pins, what)
+		unpin()
+	}
 }
 
 // loop does what events made necessary, several tasks at a time: a frame that

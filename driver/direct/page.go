@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -129,6 +130,17 @@ func (p *Page) Detach(ctx context.Context) error {
 	_, err := cdp.Call(ctx, p.b, target.DetachFromTarget, target.DetachFromTargetParams{SessionID: id})
 	return err
 }
+
+// ResetSession implements driver.Conn.
+func (p *Page) ResetSession(ctx context.Context, cause error) error {
+	if err := p.Detach(ctx); err != nil {
+		return errors.Join(cause, err)
+	}
+	return nil
+}
+
+// Pin implements driver.Conn. The debugger of a page stays attached anyway.
+func (p *Page) Pin(string) (unpin func()) { return func() {} }
 
 // Close closes the tab.
 func (p *Page) Close(ctx context.Context) error {

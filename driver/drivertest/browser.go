@@ -30,6 +30,8 @@ type Conn interface {
 	Info(ctx context.Context) (op.Tab, error)
 	Attach(ctx context.Context) error
 	Detach(ctx context.Context) error
+	ResetSession(ctx context.Context, cause error) error
+	Pin(what string) (unpin func())
 	Attachment() int
 }
 

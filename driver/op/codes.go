@@ -34,8 +34,9 @@ const (
 	DialogOpen               Code = "dialog-open"         // a JavaScript dialog blocks the tab; details type, message
 	DebuggerBusy             Code = "debugger-busy"       // another extension's debugger holds the tab; details tabId
 	DebuggerDetached         Code = "debugger-detached"
-	DebuggerCanceled         Code = "debugger-canceled" // the user pressed Cancel on the debugger banner
-	RendererCrashed          Code = "renderer-crashed"  // the page's process is gone; navigating starts another
+	DebuggerQuarantined      Code = "debugger-quarantined" // something of an earlier command is left and the reset failed; details tabId, failures
+	DebuggerCanceled         Code = "debugger-canceled"    // the user pressed Cancel on the debugger banner
+	RendererCrashed          Code = "renderer-crashed"     // the page's process is gone; navigating starts another
 	TabGone                  Code = "tab-gone"
 	TabHeld                  Code = "tab-held"          // another session owns the tab; details tabId, holder
 	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
