@@ -283,7 +283,8 @@ func (t *Tab) aimAtWith(ctx context.Context, n node, object runtime.RemoteObject
 		box := n.box
 		expected = &box
 	}
-	for range 3 {
+	// Each frame around it may have to be scrolled once.
+	for try := 0; try < 3+len(tg.hops); try++ {
 		hops, err := t.hops(ctx, n.frame)
 		if err != nil {
 			return tg, err
@@ -313,14 +314,13 @@ func (t *Tab) aimAtWith(ctx context.Context, n node, object runtime.RemoteObject
 		}
 		tg.hops, tg.ways = hops, ways(point{tg.aim.X, tg.aim.Y}, hops)
 		tg.size = min(tg.aim.Box.W, tg.aim.Box.H)
-		out := -1
-		for i := len(hops) - 1; i >= 0; i-- {
-			if !hops[i].view.has(tg.ways[i+1]) {
-				out = i
-				break
-			}
+		// From within: what the inner frame does not show may lie where the
+		// outer one cannot be scrolled to.
+		out := 0
+		for out < len(hops) && hops[out].view.has(tg.ways[out+1]) {
+			out++
 		}
-		if out < 0 {
+		if out == len(hops) {
 			tg.at = tg.ways[len(tg.ways)-1]
 			view := tg.aim.View
 			if len(hops) > 0 {

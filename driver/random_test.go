@@ -261,3 +261,11 @@ func TestUnderScrollBar(t *testing.T) {
 	s.Call("input.click", map[string]any{"ref": refOf(s, "Under the header")})
 	assert.Equal(t, s.Eval("hits"), `["bar","header"]`)
 }
+
+// Likewise: a frame that sticks out of the frame around it, where the page
+// itself cannot be scrolled to, was not revealed.
+func TestFrameOverflowsLeft(t *testing.T) {
+	s := start(t, "regress/input-frame-overflows-left.html")
+	s.Call("input.click", map[string]any{"ref": refOf(s, "At the left")})
+	assert.Equal(t, s.Eval("hits"), "1")
+}
