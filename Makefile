@@ -51,7 +51,7 @@ quickrace: # the packages without a browser under the race detector
 	$(GOTEST) -race -timeout 10m $(QUICK)
 
 random: chromium ## the long form of the random pages and of the faults on every call
-	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestGeneratedPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -timeout 90m
+	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestRandomPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -parallel 6 -timeout 90m
 
 SEED ?= 1
 RUNS ?= 1

@@ -111,6 +111,7 @@ func testTab(t testing.TB, s *drivertest.Scenario) *Tab {
 }
 
 func TestRoleAndNameAreChromes(t *testing.T) {
+	patient(t)
 	total := 0
 	for _, name := range fixtures.Names() {
 		topic, _, _ := strings.Cut(name, "/")

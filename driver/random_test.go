@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,14 @@ import (
 // PI_CHROME_THOROUGH=1.
 func thorough() bool { return os.Getenv("PI_CHROME_THOROUGH") != "" }
 
+// patient gives frames as long as the main frame until the test ends, for tests
+// of what is told of a page whose frames all answer.
+func patient(t *testing.T) {
+	bound, ms := childBound, childWalkMs
+	childBound, childWalkMs = mainBound, mainWalkMs
+	t.Cleanup(func() { childBound, childWalkMs = bound, ms })
+}
+
 // seeds are the random pages of this run: 200 of a thorough one, or those that
 // PI_CHROME_SEEDS lists, such as "17,42".
 func seeds(t *testing.T) []uint64 {
@@ -36,7 +45,7 @@ func seeds(t *testing.T) []uint64 {
 		}
 		return out
 	}
-	n := uint64(25)
+	n := uint64(15)
 	if thorough() {
 		n = 200
 	}
@@ -106,43 +115,56 @@ var axDiffers = []axDiffer{
 
 // On any page, every control that a person can use is told once, by the
 // snapshot or by a frontier, with the role and the name that Chrome gives it,
-// and acts when its ref is used; what nobody can use is not told.
-func TestGeneratedPages(t *testing.T) {
-	compared := 0
-	for _, seed := range seeds(t) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			page := fixtures.Random(seed)
-			s := start(t, "")
-			s.Goto(fmt.Sprintf("_/random?seed=%d", seed))
-			found := offers(s, []int{7, 25, 80}[seed%3])
-			for _, c := range page.Controls {
-				o := found[c.Name]
-				if o == nil {
-					t.Errorf("%s %q is not reached", c.Kind, c.Name)
-				} else if o.times > 1 {
-					t.Errorf("%s %q is told %d times", c.Kind, c.Name, o.times)
-				}
-			}
-			for _, name := range page.Never {
-				if found[name] != nil {
-					t.Errorf("%q is told as %s %v, and nobody can use it", name, found[name].Role, found[name].Verbs)
-				}
-			}
-			n, differ := agree(t, s, fmt.Sprint("seed ", seed))
-			compared += n
-			for _, d := range differ {
-				if !slices.ContainsFunc(axDiffers, func(x axDiffer) bool { return x.what.MatchString(d) }) {
-					t.Error(d)
-				}
-			}
-			use(t, s, page.Controls, found)
-		})
-	}
-	t.Logf("%d actions compared with Chrome's tree", compared)
+// and acts when its ref is used; what nobody can use is not told. Several tabs
+// are looked at side by side: as many as -parallel says.
+func TestRandomPages(t *testing.T) {
+	patient(t)
+	var compared, used atomic.Int64
+	t.Run("seed", func(t *testing.T) {
+		for _, seed := range seeds(t) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				c, u := randomPage(t, seed)
+				compared.Add(int64(c))
+				used.Add(int64(u))
+			})
+		}
+	})
+	t.Logf("%d actions compared with Chrome's tree, %d used", compared.Load(), used.Load())
 }
 
-// use acts on the controls, or on some of each kind where the run is short.
-func use(t *testing.T, s *drivertest.Scenario, controls []fixtures.RandomControl, found map[string]*offered) {
+// randomPage looks at the page of one seed. It returns how many actions were
+// compared with Chrome's tree, and how many were used.
+func randomPage(t *testing.T, seed uint64) (compared, used int) {
+	page := fixtures.Random(seed)
+	s := start(t, "")
+	s.Goto(fmt.Sprintf("_/random?seed=%d", seed))
+	found := offers(s, []int{7, 25, 80}[seed%3])
+	for _, c := range page.Controls {
+		o := found[c.Name]
+		if o == nil {
+			t.Errorf("%s %q is not reached", c.Kind, c.Name)
+		} else if o.times > 1 {
+			t.Errorf("%s %q is told %d times", c.Kind, c.Name, o.times)
+		}
+	}
+	for _, name := range page.Never {
+		if found[name] != nil {
+			t.Errorf("%q is told as %s %v, and nobody can use it", name, found[name].Role, found[name].Verbs)
+		}
+	}
+	compared, differ := agree(t, s, fmt.Sprint("seed ", seed))
+	for _, d := range differ {
+		if !slices.ContainsFunc(axDiffers, func(x axDiffer) bool { return x.what.MatchString(d) }) {
+			t.Error(d)
+		}
+	}
+	return compared, use(t, s, page.Controls, found)
+}
+
+// use acts on the controls, or on some of each kind where the run is short. It
+// returns on how many.
+func use(t *testing.T, s *drivertest.Scenario, controls []fixtures.RandomControl, found map[string]*offered) (n int) {
 	t.Helper()
 	used := map[string]int{}
 	left := 1000
@@ -155,6 +177,7 @@ func use(t *testing.T, s *drivertest.Scenario, controls []fixtures.RandomControl
 			continue
 		}
 		used[c.Kind]++
+		n++
 		left--
 		s.Eval("hits.length = 0")
 		what := fmt.Sprintf("%s %s %q", o.ID, o.Role, o.Name)
@@ -190,6 +213,7 @@ func use(t *testing.T, s *drivertest.Scenario, controls []fixtures.RandomControl
 			t.Errorf("one click on %s was %d", what, len(hits))
 		}
 	}
+	return n
 }
 
 // hitsOf waits for the control's hits, which come from other processes, and
@@ -197,7 +221,7 @@ func use(t *testing.T, s *drivertest.Scenario, controls []fixtures.RandomControl
 func hitsOf(t *testing.T, s *drivertest.Scenario, c fixtures.RandomControl) []string {
 	t.Helper()
 	raw := s.Eval(fmt.Sprintf(`new Promise((resolve) => {
-		const end = performance.now() + 2000;
+		const end = performance.now() + 10000;
 		const look = () => hits.some(([id, value]) => id === %q && (%q === "" || value === %q)) || performance.now() > end ? setTimeout(() => resolve(hits), 10) : setTimeout(look, 5);
 		look();
 	})`, c.ID, c.Want, c.Want))

@@ -42,6 +42,7 @@ func stem(page string) string {
 }
 
 func TestSnapshotGoldens(t *testing.T) {
+	patient(t)
 	lane := directLane(t)
 	for _, page := range goldenPages("snapshot") {
 		if page == "snapshot/busy-frame.html" || page == "snapshot/busy.html" {
@@ -71,6 +72,7 @@ func TestSnapshotModeGoldens(t *testing.T) {
 // Nothing below the fold is lost: every button is named or counted, and the
 // frontiers lead to it.
 func TestEveryActionIsReachable(t *testing.T) {
+	patient(t)
 	for _, page := range []string{"snapshot/below-fold.html", "snapshot/contexts.html", "snapshot/many-frames.html", "_/huge?n=3000"} {
 		for _, input := range []map[string]any{{}, {"mode": "interactive", "maxElements": 7}, {"maxTextChars": 900}, {"role": "button", "maxTextChars": 2000}} {
 			t.Run(fmt.Sprint(page, input), func(t *testing.T) {
