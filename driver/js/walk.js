@@ -53,7 +53,8 @@
   const rows = S.rows = [];
 
   const start = performance.now();
-  const vw = innerWidth, vh = innerHeight;
+  // Each of these makes Chrome look whether the layout is current.
+  const vw = innerWidth, vh = innerHeight, goneX = scrollX, goneY = scrollY;
   let cols = new Uint8Array(1 << 14), used = 0, lastNum = 0, lastX = 0, lastY = 0;
   const kinds = [], kindIndex = new Map();
   const texts = [], attrs = [], relations = [], frames = [], hosts = [], weakHosts = [];
@@ -143,7 +144,7 @@
   };
 
   // What a control holds, as attributes of our own that begin with "~".
-  const control = (el, tag, out) => {
+  const control = (el, tag, out, names) => {
     const put = (k, v) => out.push('~' + k + '=' + clean(String(v), 400));
     switch (tag) {
       case 'input': {
@@ -154,14 +155,14 @@
           break;
         }
         if (type === 'file') { put('n', el.files ? el.files.length : 0); break; }
-        value(el, type, put);
-        if (el.willValidate && !el.validity.valid) put('iv', 1);
-        if (el.list) put('list', 1);
+        value(el, type, put, names);
+        if (matches(el, ':invalid')) put('iv', 1);
+        if (names.includes('list') && el.list) put('list', 1);
         break;
       }
       case 'textarea':
-        value(el, '', put);
-        if (el.willValidate && !el.validity.valid) put('iv', 1);
+        value(el, '', put, names);
+        if (matches(el, ':invalid')) put('iv', 1);
         break;
       case 'select': {
         const chosen = [];
@@ -173,7 +174,7 @@
         put('n', el.options.length);
         put('s', el.selectedOptions.length);
         put('lb', el.multiple || el.size > 1 ? 1 : 0);
-        if (el.willValidate && !el.validity.valid) put('iv', 1);
+        if (matches(el, ':invalid')) put('iv', 1);
         break;
       }
       case 'option':
@@ -187,10 +188,16 @@
         break;
     }
   };
-  const value = (el, type, put) => {
+  const HINTS = new Set(['name', 'id', 'autocomplete', 'placeholder', 'data-testid', 'aria-label']);
+  const value = (el, type, put, names) => {
     const v = el.value;
     put('vl', v.length);
-    const secret = type === 'password' || SECRET.test([el.name, attr(el, 'id'), attr(el, 'autocomplete'), attr(el, 'placeholder'), attr(el, 'data-testid'), attr(el, 'aria-label')].join(' '));
+    let secret = type === 'password';
+    if (!secret) {
+      let hints = '';
+      for (let i = 0; i < names.length; i++) if (HINTS.has(names[i])) hints += attr(el, names[i]) + ' ';
+      secret = SECRET.test(hints);
+    }
     if (secret) put('x', 1);
     // A secret does not leave the page, not even as far as our caller.
     else if (v) put('v', v);
@@ -226,7 +233,7 @@
         if (!(plainBase && PLAIN.test(href)) && el.href !== href) out += '\b~u=' + clean(el.href, 800);
       }
     }
-    if (CONTROL.has(tag)) { const held = []; control(el, tag, held); if (held.length) out = (out ? out + '\b' : '') + held.join('\b'); }
+    if (CONTROL.has(tag)) { const held = []; control(el, tag, held, names); if (held.length) out = (out ? out + '\b' : '') + held.join('\b'); }
     if (out) { flags |= F.attrs; attrs.push(out); }
     if (tag === 'label' && el.control) labels.push([row, el.control]);
     flags |= (cand ? F.cand : 0) | (frame.space ? F.space : 0);
@@ -292,7 +299,7 @@
 
   // Boxes looked at while the first text in the viewport is looked for; at the
   // top of the page reading begins with the first.
-  let looked = scrollY > 0 ? 0 : 50;
+  let looked = goneY > 0 ? 0 : 50;
 
   // Whether something of the box is left by those around it.
   const unclipped = (r, style) => {
@@ -376,14 +383,16 @@
       if (tag === 'area') flags |= F.box;
       else if (cand || boxes || looked < 50) {
         r = box(el);
-        if (r.width > 0 && r.height > 0) {
+        const w = r.width, h = r.height;
+        if (w > 0 && h > 0) {
+          const left = r.x, top = r.y;
           flags |= F.box;
-          if (r.bottom > 0 && r.right > 0 && r.top < vh && r.left < vw && unclipped(r, style)) {
+          if (top + h > 0 && left + w > 0 && top < vh && left < vw && unclipped(r, style)) {
             flags |= F.view;
             if (looked < 50 && !cand) { const c = firstChild(el); if (c && nodeType(c) === 3) looked++; }
           }
           // Before the page's beginning: nothing scrolls there.
-          if (cand && (r.right + scrollX <= 0 || r.bottom + scrollY <= 0)) flags |= F.clipped;
+          if (cand && (left + w + goneX <= 0 || top + h + goneY <= 0)) flags |= F.clipped;
         } else if (cand) boxes = true;
       }
     } else if (cand && !(flags & F.hidden)) boxes = true;
@@ -558,7 +567,7 @@
   const title = doc.get('title');
   const meta = {
     token: S.token, walk: S.walk, url: location.href, title: clean(title, 500), ref: S.ref,
-    ready: doc.get('readyState'), vw, vh, sx: Math.round(scrollX), sy: Math.round(scrollY),
+    ready: doc.get('readyState'), vw, vh, sx: Math.round(goneX), sy: Math.round(goneY),
     dw: scroll ? scroll.scrollWidth : vw, dh: scroll ? scroll.scrollHeight : vh,
     tags, kinds, focus: focusRow, focused: un(D.hasFocus)(document), left, truncated, textsCut, hostsLeft, ms: Math.round(performance.now() - start),
     frames: frames.map(({row, x, y, sx, sy, w, h}) => ({row, x, y, sx, sy, w, h})),
