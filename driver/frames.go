@@ -2,10 +2,12 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
 	"github.com/chromedp/cdproto/inspector"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -90,6 +92,8 @@ func (t *Tab) applyLocked(ev op.Event) {
 			t.putFrameLocked(e.Frame, ev.SessionID)
 			if e.Frame.ID == t.main {
 				t.crashed = false
+			} else if c := t.children[ev.SessionID]; c != nil {
+				c.crashed = false
 			}
 		}
 	case page.NavigatedWithinDocument.Method:
@@ -128,7 +132,11 @@ func (t *Tab) applyLocked(ev op.Event) {
 	case downloadWillBegin:
 		t.downloads++
 	case inspector.TargetCrashed.Method:
-		t.crashed = true
+		if c := t.children[ev.SessionID]; c != nil {
+			c.crashed = true // a frame of another process leaves the rest alive
+		} else if ev.SessionID == "" {
+			t.crashed = true
+		}
 	case page.LifecycleEvent.Method:
 		if e, ok := decode[page.EventLifecycleEvent](ev); ok {
 			t.reachLocked(e.FrameID, e.Name)
@@ -198,8 +206,25 @@ func (t *Tab) refLocked(f *frame) frameRef {
 	var s cdp.Session = t.conn
 	if c := t.children[f.session]; c != nil {
 		s = c.session
+		if c.crashed {
+			s = crashedSession{}
+		}
 	}
 	return frameRef{id: f.id, parent: f.parent, loader: f.loader, url: f.url, session: f.session, s: s}
+}
+
+// crashedSession stands for the session of a frame whose process has crashed:
+// Chrome would answer nothing on it.
+type crashedSession struct{}
+
+func (crashedSession) Call(context.Context, string, any, any) error {
+	return errors.New("the frame's renderer crashed")
+}
+
+func (crashedSession) Subscribe(string) (<-chan jsonv2.Value, func()) {
+	events := make(chan jsonv2.Value)
+	close(events)
+	return events, func() {}
 }
 
 // frameByID returns a frame of the tab.

@@ -23,9 +23,11 @@ const (
 )
 
 // kept is what a frame's isolated world keeps for us: functions that need not
-// be sent and compiled again, and the document.
+// be sent and compiled again, and the document. A world's number alone does
+// not tell it: another process may give the same one.
 type kept struct {
 	world   runtime.ExecutionContextID
+	loader  cdp.LoaderID
 	session string
 	ids     map[string]runtime.RemoteObjectID
 }
@@ -43,13 +45,9 @@ func (t *Tab) apply(ctx context.Context, f frameRef, world runtime.ExecutionCont
 
 // function returns the object of js/<name>.js in the world.
 func (t *Tab) function(ctx context.Context, f frameRef, world runtime.ExecutionContextID, name string) (runtime.RemoteObjectID, error) {
-	t.mu.Lock()
-	if k := t.observed.functions[f.id]; k != nil && k.world == world && k.session == f.session && k.ids[name] != "" {
-		id := k.ids[name]
-		t.mu.Unlock()
+	if id := t.kept(f, world, name); id != "" {
 		return id, nil
 	}
-	t.mu.Unlock()
 	res, err := call(ctx, f.s, runtime.Evaluate, runtime.EvaluateParams{Expression: script(name), ContextID: world, ObjectGroup: lookGroup + "-kept"})
 	if err != nil {
 		return "", err
@@ -67,13 +65,9 @@ func (t *Tab) function(ctx context.Context, f frameRef, world runtime.ExecutionC
 // an isolated world crash the renderer within a few navigations.
 func (t *Tab) pageDocument(ctx context.Context, f frameRef, world runtime.ExecutionContextID) (runtime.RemoteObjectID, error) {
 	const name = "document of the page"
-	t.mu.Lock()
-	if k := t.observed.functions[f.id]; k != nil && k.world == world && k.session == f.session && k.ids[name] != "" {
-		id := k.ids[name]
-		t.mu.Unlock()
+	if id := t.kept(f, world, name); id != "" {
 		return id, nil
 	}
-	t.mu.Unlock()
 	res, err := call(ctx, f.s, runtime.Evaluate, runtime.EvaluateParams{Expression: script("document"), ContextID: world,
 		ObjectGroup: lookGroup, SerializationOptions: deepOptions})
 	if err != nil {
@@ -97,6 +91,22 @@ func (t *Tab) pageDocument(ctx context.Context, f frameRef, world runtime.Execut
 	return obj.Object.ObjectID, nil
 }
 
+// holds reports whether this is what the frame's world keeps now.
+func (k *kept) holds(f frameRef, world runtime.ExecutionContextID) bool {
+	return k != nil && k.world == world && k.loader == f.loader && k.session == f.session
+}
+
+// kept is the object that the world keeps under the name, "" where there is
+// none.
+func (t *Tab) kept(f frameRef, world runtime.ExecutionContextID, name string) runtime.RemoteObjectID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.observed.functions[f.id]; k.holds(f, world) {
+		return k.ids[name]
+	}
+	return ""
+}
+
 // keep remembers an object of the world.
 func (t *Tab) keep(f frameRef, world runtime.ExecutionContextID, name string, id runtime.RemoteObjectID) {
 	t.mu.Lock()
@@ -105,8 +115,8 @@ func (t *Tab) keep(f frameRef, world runtime.ExecutionContextID, name string, id
 		t.observed.functions = map[cdp.FrameID]*kept{}
 	}
 	k := t.observed.functions[f.id]
-	if k == nil || k.world != world || k.session != f.session {
-		k = &kept{world: world, session: f.session, ids: map[string]runtime.RemoteObjectID{}}
+	if !k.holds(f, world) {
+		k = &kept{world: world, loader: f.loader, session: f.session, ids: map[string]runtime.RemoteObjectID{}}
 		t.observed.functions[f.id] = k
 	}
 	k.ids[name] = id

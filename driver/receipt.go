@@ -229,6 +229,9 @@ func (w *witness) event(ev op.Event) {
 			w.pending = ""
 		}
 	case inspector.TargetCrashed.Method:
+		if ev.SessionID != "" {
+			return
+		}
 		w.crashed = true
 		w.once.Do(func() { close(w.blocked) })
 	default:
@@ -581,7 +584,7 @@ func (r Receipt) text(kind string, notes ...string) string {
 		add("dialog open: %s %q; answer it with chrome_dialog", d.Type, cut(d.Message, 200))
 	}
 	if r.Crashed {
-		add("the page's renderer crashed; navigate to load a page again")
+		add("the page's renderer crashed; reload with chrome_history or navigate to load a page again")
 	}
 	if r.URLChanged {
 		add("url: %s", cut(r.URLAfter, 200))

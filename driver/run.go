@@ -79,7 +79,7 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 		defer end(nil)
 		// A crashed renderer answers nothing that is under way.
 		defer t.watch(func(ev op.Event) {
-			if ev.Method == inspector.TargetCrashed.Method {
+			if ev.Method == inspector.TargetCrashed.Method && ev.SessionID == "" {
 				end(errCrashed)
 			}
 		})()

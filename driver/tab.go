@@ -82,6 +82,7 @@ type childSession struct {
 	parent  string // session it was announced on
 	frameID cdp.FrameID
 	session cdp.Session
+	crashed bool // its process is gone, until its frame navigates
 }
 
 func newTab(conn Conn, log *slog.Logger) *Tab {
@@ -222,9 +223,9 @@ func (t *Tab) ready(ctx context.Context, operation string) error {
 	fresh := t.attached != n || t.detached != ""
 	crashed := t.crashed
 	t.mu.Unlock()
-	if crashed && operation != "page.navigate" {
+	if crashed && operation != "page.navigate" && operation != "page.history" {
 		return op.Reject(op.RendererCrashed, "the renderer of tab %d has crashed; nothing was done", t.conn.Key().TabID).
-			WithHint("navigate to load a page again")
+			WithHint("reload the page with chrome_history, or navigate elsewhere: both start another renderer")
 	}
 	if !fresh {
 		return nil

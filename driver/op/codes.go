@@ -36,7 +36,7 @@ const (
 	DebuggerDetached         Code = "debugger-detached"
 	DebuggerQuarantined      Code = "debugger-quarantined" // something of an earlier command is left and the reset failed; details tabId, failures
 	DebuggerCanceled         Code = "debugger-canceled"    // the user pressed Cancel on the debugger banner
-	RendererCrashed          Code = "renderer-crashed"     // the page's process is gone; navigating starts another
+	RendererCrashed          Code = "renderer-crashed"     // the page's process is gone; loading a page starts another
 	TabGone                  Code = "tab-gone"
 	TabHeld                  Code = "tab-held"          // another session owns the tab; details tabId, holder
 	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
