@@ -125,10 +125,12 @@ func (t *Tab) applyLocked(ev op.Event) {
 		}
 	case page.JavascriptDialogOpening.Method:
 		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
-			t.dialogLocked(&Dialog{Type: string(e.Type), Message: e.Message, DefaultPrompt: e.DefaultPrompt, URL: e.URL})
+			d := dialogOf(e)
+			t.dialogLocked(&d)
 		}
 	case page.JavascriptDialogClosed.Method:
 		t.dialogLocked(nil)
+		t.closed++
 	case downloadWillBegin:
 		t.downloads++
 	case inspector.TargetCrashed.Method:
@@ -141,7 +143,7 @@ func (t *Tab) applyLocked(ev op.Event) {
 		if e, ok := decode[page.EventLifecycleEvent](ev); ok {
 			t.reachLocked(e.FrameID, e.Name)
 		}
-	case page.LoadEventFired.Method, page.ScreencastFrame.Method:
+	case page.LoadEventFired.Method, page.ScreencastFrame.Method, toldOfAnswer:
 	default:
 		t.unknown++
 	}

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"pi-chrome/driver/direct"
@@ -25,7 +26,7 @@ func directLane(t testing.TB) drivertest.Lane {
 		Name: "direct",
 		Open: func(t testing.TB) drivertest.Conn { return drivertest.Record(t, drivertest.Page(t)) },
 		Run: func(ctx context.Context, c drivertest.Conn, operation string, input json.RawMessage) (op.Result, error) {
-			return d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: "test"}, Conn: c}, input)
+			return d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: fmt.Sprint("test-", c.Key().TabID)}, Conn: c}, input)
 		},
 	}
 }

@@ -189,7 +189,11 @@ func (t *Tab) step(ctx context.Context, c *Call, h *historyStep, until cdpmodel.
 	restored = h.restored
 	failed := h.failed
 	w.mu.Unlock()
+	notes, stays := w.told()
 	switch {
+	case stays != nil:
+		c.noEffect()
+		return nil, false, staysError(t, *stays, map[string]string{"reload": "reload", "back": "go back", "forward": "go forward"}[h.action])
 	case dialog != nil && !ended.Committed:
 		c.noEffect()
 		e := dialogError(t, dialog)
@@ -238,14 +242,10 @@ const restoreLimit = 500 * time.Millisecond
 
 // event takes in an event of the tab while the step is under way.
 func (h *historyStep) event(w *navWatch, main cdp.FrameID, ev op.Event) {
-	switch ev.Method {
-	case page.JavascriptDialogOpening.Method:
-		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
-			w.end(func() {
-				w.dialog = &Dialog{Type: string(e.Type), Message: e.Message, DefaultPrompt: e.DefaultPrompt, URL: e.URL}
-			})
-		}
+	if w.dialogEvent(ev) {
 		return
+	}
+	switch ev.Method {
 	case page.FrameStartedNavigating.Method:
 		e, ok := decode[page.EventFrameStartedNavigating](ev)
 		if !ok || e.FrameID != main {

@@ -189,8 +189,11 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 	if rerr := remove(); rerr != nil {
 		return ended, nil, errors.Join(err, rerr)
 	}
-	notes := []string{}
+	notes, stays := w.told()
 	switch {
+	case stays != nil:
+		c.noEffect()
+		return ended, nil, staysError(t, *stays, "navigate to "+cut(to, 200))
 	case dialog != nil && !ended.Committed:
 		c.noEffect()
 		e := dialogError(t, dialog)
@@ -255,6 +258,8 @@ type navWatch struct {
 	mu       sync.Mutex
 	nav      cdpmodel.Navigation
 	dialog   *Dialog
+	answered []AnsweredDialog // by the session's policy
+	stays    *AnsweredDialog  // the answer that kept the page
 	sendErr  error
 	done     chan struct{}
 	once     sync.Once
@@ -270,12 +275,7 @@ func (t *Tab) watchNavigation(f frameRef, until cdpmodel.Milestone) *navWatch {
 	w := &navWatch{nav: cdpmodel.NewNavigation(t.gen-1, f.id, f.loader, until), done: make(chan struct{}), same: make(chan struct{})}
 	t.mu.Unlock()
 	w.unwatch = t.watch(func(ev op.Event) {
-		if ev.Method == page.JavascriptDialogOpening.Method {
-			if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
-				w.end(func() {
-					w.dialog = &Dialog{Type: string(e.Type), Message: e.Message, DefaultPrompt: e.DefaultPrompt, URL: e.URL}
-				})
-			}
+		if w.dialogEvent(ev) {
 			return
 		}
 		if ne, ok := navEvent(ev); ok {
@@ -283,6 +283,56 @@ func (t *Tab) watchNavigation(f frameRef, until cdpmodel.Milestone) *navWatch {
 		}
 	})
 	return w
+}
+
+// dialogGrace is how long the commit of a document may come after the dialog
+// that its script opened: the browser tells the one and the page the other.
+const dialogGrace = 500 * time.Millisecond
+
+// dialogEvent takes in that a dialog opened, or was answered.
+func (w *navWatch) dialogEvent(ev op.Event) bool {
+	if ev.Method == page.JavascriptDialogOpening.Method {
+		e, ok := decode[page.EventJavascriptDialogOpening](ev)
+		if !ok {
+			return true
+		}
+		d := dialogOf(e)
+		w.mu.Lock()
+		w.dialog = &d
+		early := !w.nav.Committed && e.Type != page.DialogTypeBeforeunload
+		w.mu.Unlock()
+		if early {
+			time.AfterFunc(dialogGrace, func() { w.end(func() {}) })
+		} else {
+			w.end(func() {})
+		}
+		return true
+	}
+	a, ok := answeredIn(ev)
+	if !ok {
+		return false
+	}
+	w.mu.Lock()
+	w.answered = append(w.answered, a) // at most maxAnswers
+	w.mu.Unlock()
+	if a.Type == string(page.DialogTypeBeforeunload) && a.Answer == dismissDialog {
+		w.end(func() { w.stays = &a })
+	}
+	return true
+}
+
+// told are the notes about dialogs that the policy answered, and the answer
+// that kept the page, if one did.
+func (w *navWatch) told() (notes []string, stays *AnsweredDialog) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range firstN(w.answered, 5) {
+		notes = append(notes, a.String())
+	}
+	if w.nav.Committed {
+		return notes, nil
+	}
+	return notes, w.stays
 }
 
 // navEvent translates a CDP event for the model.
@@ -317,7 +367,7 @@ func navEvent(ev op.Event) (cdpmodel.NavEvent, bool) {
 func (w *navWatch) apply(ev cdpmodel.NavEvent) {
 	w.mu.Lock()
 	w.nav = w.nav.Apply(ev)
-	done, same := w.nav.Done(), ev.Kind == cdpmodel.NavReplied && w.nav.SameDocument()
+	done, same := w.nav.Done() || w.dialog != nil && w.nav.Committed, ev.Kind == cdpmodel.NavReplied && w.nav.SameDocument()
 	w.mu.Unlock()
 	if same {
 		w.sameOnce.Do(func() { close(w.same) })

@@ -20,11 +20,11 @@ type TabNewIn struct {
 var opTabNew = op.Define(op.Spec{
 	Name: "tab.new", Tool: "chrome_tab_new", Profile: "tabs", Title: "Tab New",
 	Summary: "Open a tab that belongs to this session.",
-	Doc: "Opens a tab in an open window of the user's browser, in the background, owned by the session and shown in the session's tab group. " +
-		"A session owns at most 5 tabs. With `url` it returns when the page has committed.",
+	Doc: "Opens a tab in an open window of the user's browser, owned by the session and shown in the session's tab group. " +
+		"It opens behind the tab that is shown, unless the session may take the focus and `background` does not say otherwise. A session owns at most 5 tabs. With `url` it returns when the page has committed.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.NoTab, Args: []string{"url"},
 	Examples: []op.Example{{Title: "Open a page in a tab of its own", Input: json.RawMessage(`{"url":"{{base}}/navigate/plain.html"}`)}},
-	Errors:   []op.Code{op.AutomationTargetLimit, op.ChromeWindowRequired, op.NavigationFailed, op.ProtectedTabURL},
+	Errors:   []op.Code{op.BackgroundMode, op.AutomationTargetLimit, op.ChromeWindowRequired, op.NavigationFailed, op.ProtectedTabURL},
 }, tabNew)
 
 func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
@@ -36,14 +36,21 @@ func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
 			return op.Tab{}, err
 		}
 	}
+	if err := c.mayShow(in.Background); err != nil {
+		return op.Tab{}, err
+	}
+	front := c.Session.Foreground
+	if in.Background != nil {
+		front = !*in.Background
+	}
 	c.begin()
 	conn, err := c.Browser.NewTab(ctx, in.GroupColor)
 	if err != nil {
 		return op.Tab{}, err
 	}
 	var tab op.Tab
-	if in.URL != "" && in.URL != "about:blank" {
-		if tab, err = c.openIn(ctx, conn, in.URL); err != nil {
+	if blank := in.URL == "" || in.URL == "about:blank"; !blank || front {
+		if tab, err = c.openIn(ctx, conn, in.URL, front); err != nil {
 			e := op.AsError(c.explain("tab.new", err))
 			e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", conn.Key().TabID, e.Message)
 			return op.Tab{}, e.WithDetail("tabId", conn.Key().TabID)
@@ -55,14 +62,24 @@ func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
 	return tab, nil
 }
 
-// openIn takes a fresh tab to its first page.
-func (c *Call) openIn(ctx context.Context, conn Conn, url string) (op.Tab, error) {
+// openIn takes a fresh tab to its first page, and shows it first where it is to
+// be in front.
+func (c *Call) openIn(ctx context.Context, conn Conn, url string, front bool) (op.Tab, error) {
 	t, err := c.driver.tab(conn)
 	if err != nil {
 		return op.Tab{}, err
 	}
+	t.serve(c.Session.Key, &c.driver.dialogs)
 	if err := t.ready(ctx, "page.navigate"); err != nil {
 		return op.Tab{}, err
+	}
+	if front {
+		if err := t.show(ctx); err != nil {
+			return op.Tab{}, err
+		}
+	}
+	if url == "" || url == "about:blank" {
+		return conn.Info(ctx)
 	}
 	if _, _, err = t.navigate(ctx, c, url, cdpmodel.Commit, 15*time.Second, ""); err != nil {
 		return op.Tab{}, err

@@ -57,22 +57,23 @@ type Receipt struct {
 	URLAfter        string   `json:"urlAfter"`
 	ObservedAfterMs int64    `json:"observedAfterMs" jsonschema:"from the last input event to the observation"`
 
-	Title      string        `json:"title,omitempty" jsonschema:"the new title"`
-	Focus      string        `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
-	FocusRef   string        `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
-	Changes    []StateChange `json:"changes,omitempty" jsonschema:"at most 12"`
-	Opened     []string      `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
-	Appeared   []Thing       `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
-	Vanished   []Thing       `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
-	More       int           `json:"more,omitempty" jsonschema:"how many more appeared or went"`
-	Unlisted   string        `json:"unlisted,omitempty" jsonschema:"why what appeared has no refs"`
-	Text       []string      `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
-	Dialog     *Dialog       `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
-	Navigating string        `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
-	NewTabs    []string      `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
-	Downloads  []string      `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
-	Busy       bool          `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
-	Crashed    bool          `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
+	Title      string           `json:"title,omitempty" jsonschema:"the new title"`
+	Focus      string           `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
+	FocusRef   string           `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
+	Changes    []StateChange    `json:"changes,omitempty" jsonschema:"at most 12"`
+	Opened     []string         `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
+	Appeared   []Thing          `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
+	Vanished   []Thing          `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
+	More       int              `json:"more,omitempty" jsonschema:"how many more appeared or went"`
+	Unlisted   string           `json:"unlisted,omitempty" jsonschema:"why what appeared has no refs"`
+	Text       []string         `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
+	Dialog     *Dialog          `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
+	Answered   []AnsweredDialog `json:"answered,omitempty" jsonschema:"dialogs that the session's policy answered, at most 5"`
+	Navigating string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
+	NewTabs    []string         `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
+	Downloads  []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
+	Busy       bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
+	Crashed    bool             `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
 }
 
 // pageNote is a change as its page tells it.
@@ -124,6 +125,7 @@ type witness struct {
 	within    bool   // a change of URL within the document
 	tabs      []string
 	downloads []string
+	answered  []AnsweredDialog
 	lastInput time.Time
 
 	blocked chan struct{} // closed when a dialog opens or the session ends
@@ -160,12 +162,19 @@ func (w *witness) event(ev op.Event) {
 	switch ev.Method {
 	case page.JavascriptDialogOpening.Method:
 		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
-			w.dialog = &Dialog{Type: string(e.Type), Message: cut(e.Message, 1000), DefaultPrompt: cut(e.DefaultPrompt, 1000), URL: e.URL}
+			d := dialogOf(e)
+			d.Message, d.DefaultPrompt = cut(d.Message, 1000), cut(d.DefaultPrompt, 1000)
+			w.dialog = &d
 			w.once.Do(func() { close(w.blocked) })
 			for _, cancel := range w.guarded {
 				cancel(errDialog)
 			}
 			w.guarded = nil
+		}
+	case toldOfAnswer:
+		if a, ok := answeredIn(ev); ok && len(w.answered) < 5 {
+			a.Message, a.DefaultPrompt = cut(a.Message, 1000), cut(a.DefaultPrompt, 1000)
+			w.answered = append(w.answered, a)
 		}
 	case page.FrameRequestedNavigation.Method:
 		e, ok := decode[page.EventFrameRequestedNavigation](ev)
@@ -482,7 +491,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := Receipt{URLBefore: w.main.url, URLAfter: w.main.url, ObservedAfterMs: time.Since(w.lastInput).Milliseconds(),
-		Dialog: w.dialog, Navigating: w.pending, NewTabs: w.tabs, Downloads: w.downloads, Crashed: w.crashed, ObservedChanges: []string{}}
+		Dialog: w.dialog, Answered: w.answered, Navigating: w.pending, NewTabs: w.tabs, Downloads: w.downloads, Crashed: w.crashed, ObservedChanges: []string{}}
 	if now, ok := w.t.frameByID(w.main.id); ok {
 		r.URLAfter = now.url
 	}
@@ -547,7 +556,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	for _, c := range r.Changes {
 		add(true, c.What)
 	}
-	add(r.Dialog != nil, "dialog")
+	add(r.Dialog != nil || len(r.Answered) > 0, "dialog")
 	add(len(r.NewTabs) > 0, "new-tab")
 	add(len(r.Downloads) > 0, "download")
 	r.Outcome = outcomeObserved
@@ -582,6 +591,9 @@ func (r Receipt) text(kind string, notes ...string) string {
 	}
 	if d := r.Dialog; d != nil {
 		add("dialog open: %s %q; answer it with chrome_dialog", d.Type, cut(d.Message, 200))
+	}
+	for _, a := range r.Answered {
+		add("dialog: %s", a)
 	}
 	if r.Crashed {
 		add("the page's renderer crashed; reload with chrome_history or navigate to load a page again")

@@ -26,6 +26,8 @@ type Driver struct {
 	log *slog.Logger
 	ops map[string]op.Operation[*Call]
 
+	dialogs policies // by session
+
 	mu     sync.Mutex
 	tabs   map[op.TabKey]*Tab
 	closed bool
@@ -69,11 +71,16 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 	}
 	call.driver = d
 	if desc.Tab == op.PageTab {
+		front, err := call.inFront(o, input)
+		if err != nil {
+			return op.Result{}, op.AsError(err)
+		}
 		t, err := d.tab(call.Conn)
 		if err != nil {
 			return op.Result{}, op.AsError(err)
 		}
 		call.tab = t
+		t.serve(call.Session.Key, &d.dialogs)
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
@@ -85,6 +92,11 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 		})()
 		if err := t.ready(ctx, o.Name()); err != nil {
 			return op.Result{}, d.explain(call, o, input, err)
+		}
+		if front && o.Validate(input) == nil {
+			if err := t.show(ctx); err != nil {
+				return op.Result{}, d.explain(call, o, input, err)
+			}
 		}
 	}
 	res, err := o.Run(ctx, call, input)

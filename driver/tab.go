@@ -54,9 +54,16 @@ type Tab struct {
 	downloads int // downloads begun, for receipts
 	gen       cdpmodel.Generation
 
-	observed observations // what snapshots showed; see refs.go
-	input    inputState   // where the pointer is; see input.go
-	capture  capture      // console and network; see capture.go
+	observed observations        // what snapshots showed; see refs.go
+	input    inputState          // where the pointer is; see input.go
+	policy   func() DialogPolicy // of the session that used the tab last; see dialogs.go
+	answers  int                 // dialogs that the policy answered during this command
+	closed   int                 // dialogs that have closed
+	answered []AnsweredDialog    // the last of them
+
+	events    sync.Mutex     // held while an event is taken in
+	answering sync.WaitGroup // answers to dialogs that are on their way
+	capture   capture        // console and network; see capture.go
 
 	pins map[string]func() // what keeps the debugger attached, with how to end it
 }
@@ -101,6 +108,9 @@ func (t *Tab) close() {
 	t.stop()
 	t.cancel()
 	t.closeCapture()
+	t.events.Lock()   // an event on its way may start an answer until here
+	t.events.Unlock() //nolint:staticcheck // the lock is waited for, not held
+	t.answering.Wait()
 	<-t.done
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -337,8 +347,8 @@ func call[P, R any](ctx context.Context, s cdp.Session, c cdp.Command[P, R], par
 	return res, err
 }
 
-// watch calls fn for every event from now on, after the tab's own state has
-// taken it in, on the connection's goroutine: fn must not block.
+// watch calls fn for every event from now on, one at a time, after the tab's own
+// state has taken it in: fn must not block.
 func (t *Tab) watch(fn func(op.Event)) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -355,6 +365,16 @@ func (t *Tab) watch(fn func(op.Event)) (stop func()) {
 // event takes in one event of the tab. It is called in order, on one
 // goroutine.
 func (t *Tab) event(ev op.Event) {
+	if ev.Method == page.JavascriptDialogOpening.Method {
+		ev = t.policed(ev)
+	}
+	t.take(ev)
+}
+
+// take applies an event and tells the watchers.
+func (t *Tab) take(ev op.Event) {
+	t.events.Lock()
+	defer t.events.Unlock()
 	t.mu.Lock()
 	t.applyLocked(ev)
 	watchers := make([]func(op.Event), 0, len(t.watchers))

@@ -106,7 +106,7 @@ func targetValueSchema() *jsonschema.Schema {
 // TabInput is embedded in the input of every operation on a tab.
 type TabInput struct {
 	Target     Target `json:"target,omitzero" jsonschema:"the tab; without it the session's only tab, or a new one when it has none"`
-	Background *bool  `json:"background,omitempty" jsonschema:"whether the tab stays where it is instead of being shown; default is the session's setting"`
+	Background *bool  `json:"background,omitempty" jsonschema:"true leaves the tab where it is, false shows it first, where the session may take the focus; default is the session's setting"`
 }
 
 // Session is who asks: an agent's session.

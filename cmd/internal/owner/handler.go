@@ -143,7 +143,9 @@ func (c *conn) Attachment() int                          { return c.tab.Attachme
 func (c *conn) Detach(ctx context.Context) error         { return c.tab.Detach(ctx) }
 func (c *conn) Pin(what string) (unpin func())           { return c.tab.Pin(what) }
 
-func (c *conn) ResetSession(ctx context.Context, cause error) error { return c.tab.ResetSession(ctx, cause) }
+func (c *conn) ResetSession(ctx context.Context, cause error) error {
+	return c.tab.ResetSession(ctx, cause)
+}
 
 // child is the session of a child target of a tab.
 type child struct {

@@ -26,6 +26,7 @@ func TestTabs(t *testing.T) {
 	t.Parallel()
 	l := Start(t, true)
 	t.Run("activate", func(t *testing.T) { activates(t, l) })
+	t.Run("background", func(t *testing.T) { backgrounds(t, l) })
 	t.Run("group", func(t *testing.T) { groups(t, l) })
 	t.Run("conflict", func(t *testing.T) { conflicts(t, l) })
 	t.Run("ask", func(t *testing.T) { asks(t, l) })
@@ -89,6 +90,47 @@ func activates(t *testing.T, l *Lane) {
 	_, err = s.as(true, "tab.activate", map[string]any{"target": map[string]any{"by": "id", "value": before}})
 	assert.NilError(t, err)
 	assert.Equal(t, s.activeTab(), before)
+}
+
+// backgrounds: a call shows its tab only where the session may take the focus,
+// and may say otherwise for itself.
+func backgrounds(t *testing.T, l *Lane) {
+	s := l.Session(t)
+	tab := s.tab("tab.new", map[string]any{"url": l.URL + "/counter/click.html?id=" + s.Key})
+	before := s.activeTab()
+	assert.Assert(t, before != tab.ID)
+	for name, input := range map[string]map[string]any{
+		"page.snapshot": {"background": false},
+		"input.click":   {"background": false, "selector": "#count"},
+		"tab.new":       {"background": false},
+	} {
+		e := s.Fail(name, input)
+		assert.Equal(t, e.Code, op.BackgroundMode)
+		assert.Equal(t, e.Kind, op.Rejected)
+	}
+	s.Do("page.snapshot", map[string]any{"background": true})
+	_, err := s.as(true, "input.click", map[string]any{"background": true, "selector": "#count"})
+	assert.NilError(t, err)
+	_, err = s.as(true, "page.dialog", map[string]any{"action": "inspect"})
+	assert.NilError(t, err)
+	_, err = s.as(true, "page.snapshot", map[string]any{"mode": "none"})
+	assert.Equal(t, op.AsError(err).Kind, op.Invalid)
+	assert.Equal(t, s.activeTab(), before)
+	out, err := s.as(true, "input.click", map[string]any{"selector": "#count"})
+	assert.NilError(t, err)
+	assert.Equal(t, s.activeTab(), tab.ID, "%s", out.Result.Text)
+	waitCount(t, l, s.Key, 2)
+
+	out, err = s.as(true, "tab.new", map[string]any{"background": true})
+	assert.NilError(t, err)
+	assert.Equal(t, s.activeTab(), tab.ID)
+	out, err = s.as(true, "tab.new", map[string]any{})
+	assert.NilError(t, err)
+	shown := valueOf[op.Tab](t, out.Result)
+	assert.Assert(t, shown.Active && shown.Owned, "%s", out.Result.Value)
+	assert.Equal(t, s.activeTab(), shown.ID)
+	_, err = s.as(true, "tab.activate", map[string]any{"target": map[string]any{"by": "id", "value": before}})
+	assert.NilError(t, err)
 }
 
 func groups(t *testing.T, l *Lane) {
