@@ -92,6 +92,10 @@ func (c *Call) begin() {
 	c.effects.Store(true)
 }
 
+// landed records that what was begun was delivered: no later failure, such as
+// a tab that cannot be read any more, makes it undone.
+func (c *Call) landed() { c.begun.Add(1) }
+
 // noEffect takes back begin, when it is known that nothing was done.
 func (c *Call) noEffect() {
 	c.begun.Store(0)

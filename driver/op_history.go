@@ -229,6 +229,7 @@ func (t *Tab) step(ctx context.Context, c *Call, h *historyStep, until cdpmodel.
 		return nil, false, op.Unknown(op.NavigationFailed, "tab %d is at %s in its history now, but shows Chrome's page about an error: the page could not be loaded", id, cut(h.to, 200)).
 			WithHint("check that the server runs, then reload").WithDetail("url", h.to)
 	}
+	c.landed()
 	return notes, restored, nil
 }
 

@@ -227,6 +227,7 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 		return ended, nil, op.Unknown(op.DebuggerDetached, "Chrome debugger detached from tab %d during the navigation: %s", id, ended.ErrorText).
 			WithHint("list the tabs, then take a snapshot").WithDetail("url", to)
 	}
+	c.landed()
 	return ended, notes, nil
 }
 
