@@ -193,6 +193,12 @@ func interruptExecuting(tx *bolt.Tx) error {
 
 // answer is the result of a command that has ended, as it is told again.
 func (e journalEntry) answer() wire.Result {
+	if e.State == journalExecuting {
+		// Nothing of that id is under way, but the disk did not take its
+		// outcome.
+		e.OK, e.Error = false, failureOf(op.Unknown(op.StateUnreadable, "the outcome of command %s (%s) could not be stored: it may have had its effect", e.ID, e.Operation).
+			WithHint("Look at the page (chrome_snapshot) before you decide to repeat it."))
+	}
 	r := wire.Result{Type: wire.TypeResult, ID: e.ID, OK: e.OK, Value: e.Value, Text: e.Text, ElapsedMs: e.ElapsedMs, Error: e.Error}
 	if e.ResultBytes > 0 {
 		r.OK = false

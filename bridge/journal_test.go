@@ -151,6 +151,26 @@ func TestADiskThatTakesNothing(t *testing.T) {
 	})
 }
 
+// TestAnOutcomeThatTheDiskDidNotTake is told as unknown by whoever asks later:
+// it was once told as neither done nor failed.
+func TestAnOutcomeThatTheDiskDidNotTake(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		c := cmd("lost", "page.click", `{}`)
+		assert.NilError(t, r.srv.store.begin(journalEntry{ID: c.ID, Operation: c.Operation, Digest: commandDigest(c), State: journalExecuting}))
+		f := wantError(t, p.do(c), op.OutcomeUnknown, op.StateUnreadable)
+		assert.Assert(t, f.Hint != "")
+		known := p.outcome(c.ID)
+		assert.Equal(t, known.State, "done")
+		v, err := wire.DecodeForClient(known.Result)
+		assert.NilError(t, err)
+		wantError(t, v.(*wire.Result), op.OutcomeUnknown, op.StateUnreadable)
+	})
+}
+
 func TestCommandDigest(t *testing.T) {
 	a := cmd("1", "page.click", `{"a":1}`)
 	b := a

@@ -191,11 +191,6 @@ func (s *Server) retell(from *client, id, digest string, e journalEntry) {
 		from.answer(wire.Result{Type: wire.TypeResult, ID: id, Error: failureOf(reusedID(id))})
 		return
 	}
-	if e.State == journalExecuting {
-		// It is over (nothing of that id is under way), but the disk did not
-		// take its outcome.
-		e.Error = failureOf(op.Unknown(op.StateUnreadable, "the outcome of command %s (%s) could not be stored: it may have had its effect", id, e.Operation))
-	}
 	from.answer(e.answer())
 }
 
