@@ -60,7 +60,7 @@ func (g *lobby) enter(c *lobbyConn) bool {
 type lobbyConn struct {
 	*net.TCPConn
 	lobby *lobby
-	once sync.Once
+	once  sync.Once
 }
 
 // proven says that the other side holds a secret: it is no stranger any more.
