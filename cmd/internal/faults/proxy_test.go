@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,9 +24,10 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	closed bool
-	chunks int                      // since the fault was set
-	fault  func(c chunk) (cut bool) // nil for none
-	stall  time.Time                // bytes wait until then
+	chunks int                        // since the fault was set
+	fault  func(c chunk) (cut bool)   // nil for none
+	stall  time.Time                  // bytes wait until then
+	tape   func(owner bool, b []byte) // hears all that is handed on; nil for none
 }
 
 // chunk is what one read brought.
@@ -85,6 +87,14 @@ func (p *proxy) on(fault func(chunk) bool) {
 	p.chunks, p.fault = 0, fault
 }
 
+// record hands all that goes through to the function from now on; nil ends
+// that.
+func (p *proxy) record(tape func(owner bool, b []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tape = tape
+}
+
 func (p *proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +133,16 @@ func (p *proxy) serve(down net.Conn) {
 	}
 	defer p.drop(up)
 	req.Host = fmt.Sprintf("127.0.0.1:%d", p.owner) // the owner checks it
-	if req.Write(up) != nil {
+	var head bytes.Buffer
+	if req.Write(&head) != nil {
+		return
+	}
+	p.mu.Lock()
+	if p.tape != nil {
+		p.tape(false, head.Bytes())
+	}
+	p.mu.Unlock()
+	if _, err := up.Write(head.Bytes()); err != nil {
 		return
 	}
 	var both sync.WaitGroup
@@ -150,6 +169,9 @@ func (p *proxy) copy(from interface{ Read([]byte) (int, error) }, to, down net.C
 			fault := p.fault
 			p.chunks++
 			c := chunk{p.chunks, owner}
+			if p.tape != nil {
+				p.tape(owner, buf[:n])
+			}
 			p.mu.Unlock()
 			if wait > 0 {
 				time.Sleep(wait)
