@@ -39,7 +39,7 @@ export function resultText(result: Rendered, options: { expanded: boolean; isPar
   const lines = text.trimEnd().split("\n");
   const shown = options.expanded ? lines : lines.slice(0, collapsedLines);
   let out = theme.fg(isError ? "error" : "toolOutput", shown.join("\n"));
-  if (shown.length < lines.length) out += `\n${theme.fg("dim", `… ${lines.length - shown.length} more lines`)}`;
+  if (shown.length < lines.length) out += `\n${theme.fg("dim", `… ${lines.length - shown.length} more line${lines.length - shown.length === 1 ? "" : "s"}`)}`;
   const took = result.details?.elapsedMs;
   if (took !== undefined) out += ` ${theme.fg("dim", `${took} ms`)}`;
   return out;

@@ -130,7 +130,11 @@ func (h *host) authorize(ctx context.Context, words []string) (any, error) {
 	h.watching = true
 	background := !h.front
 	h.mu.Unlock()
-	return reply{Text: text, Level: "info", Append: &entry{Version: entryVersion, Mode: string(auth.Mode), Until: auth.Until, Background: background}}, nil
+	text = "This session may use the browser"
+	if auth.Mode == bridge.AuthorizedUntil {
+		text += " until " + auth.Until.Local().Format("15:04")
+	}
+	return reply{Text: text + ".", Level: "info", Append: &entry{Version: entryVersion, Mode: string(auth.Mode), Until: auth.Until, Background: background}}, nil
 }
 
 // revoke locks the session. The entry is written even when the owner cannot be
