@@ -490,11 +490,21 @@ func (s *Server) unpair(ctx context.Context, name string, forget bool) (profileR
 			return ref, op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected, so its tabs cannot be closed; nothing was done", ref.Label).
 				WithHint("Open it and try again, or use pi-chrome forget to clear the pairing without it.")
 		}
+		// From here on no command enters, so that what is closed below is all.
+		if !s.leave(ref.ID) {
+			return ref, op.Reject(op.ConnectorBusy, "the browser %q is being unpaired already", ref.Label)
+		}
+		defer s.stay(ref.ID)
 		s.mu.Lock()
 		keys := map[string]bool{}
 		for _, r := range s.records {
 			if r.ConnectorID == ref.ID {
 				keys[r.Session] = true
+			}
+		}
+		for _, c := range s.commands {
+			if c.box != nil && c.box == s.boxes[ref.ID] {
+				keys[c.session.Key] = true
 			}
 		}
 		s.mu.Unlock()
@@ -527,6 +537,24 @@ func (s *Server) unpair(ctx context.Context, name string, forget bool) (profileR
 	}
 	s.log.Info("profile unpaired", "connector", ref.ID, "label", ref.Label, "forget", forget)
 	return ref, nil
+}
+
+// leave lets no further command enter the profile; false when it is so
+// already.
+func (s *Server) leave(connectorID string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving[connectorID] {
+		return false
+	}
+	s.leaving[connectorID] = true
+	return true
+}
+
+func (s *Server) stay(connectorID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.leaving, connectorID)
 }
 
 // reloadExtension has the extension load itself again from its folder.

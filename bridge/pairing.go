@@ -40,6 +40,9 @@ type PairingOptions struct {
 	Folder bool
 	// Profiles is how many profiles are wanted with a folder token; 0 is 1.
 	Profiles int
+	// Pick is the label or connector id of the one profile that is wanted
+	// with a folder token; "" for whoever answers. No other is paired.
+	Pick string
 }
 
 // PairingState is how far a pairing is.
@@ -80,6 +83,7 @@ type attempt struct {
 	token  string
 	folder bool
 	want   int
+	pick   string
 
 	offered  chan *offer
 	left     chan *offer
@@ -111,11 +115,14 @@ func (p *Pairing) Start(o PairingOptions) (PairingStatus, error) {
 	if !o.Folder && o.Profiles > 1 {
 		return PairingStatus{}, op.Invalidf("a typed token pairs one profile; start a pairing for each")
 	}
+	if o.Pick != "" && (!o.Folder || o.Profiles > 1) {
+		return PairingStatus{}, op.Invalidf("pick is for one profile that finds the token in its folder")
+	}
 	p.startMu.Lock()
 	defer p.startMu.Unlock()
 	p.Cancel()
 	a := &attempt{
-		p: p, token: wire.NewToken(), folder: o.Folder, want: o.Profiles,
+		p: p, token: wire.NewToken(), folder: o.Folder, want: o.Profiles, pick: o.Pick,
 		offered: make(chan *offer), left: make(chan *offer), picks: make(chan string),
 		canceled: make(chan struct{}), done: make(chan struct{}),
 		status: PairingStatus{State: PairingWaiting, ExpiresAt: time.Now().Add(tokenLife)},
@@ -286,12 +293,23 @@ func (a *attempt) run() {
 			waiting = slices.DeleteFunc(waiting, func(w *offer) bool { return w == o })
 		case <-windowC:
 			windowC = nil
+			wanted := a.wanted(waiting)
 			switch {
-			case len(waiting) > a.want:
+			case a.pick != "" && len(wanted) == 0:
+				refuseAll(&refusal{wire.RefuseAmbiguous, fmt.Sprintf("Another profile is wanted: %s.", clip(a.pick))})
+				a.set(func(s *PairingStatus) { s.State = PairingWaiting })
+			case a.pick != "" && len(wanted) == 1:
+				waiting = slices.DeleteFunc(waiting, func(o *offer) bool { return o == wanted[0] })
+				if a.bind(wanted[0]) {
+					end(PairingDone, tokenUsed)
+					return
+				}
+				a.set(func(s *PairingStatus) { s.State = PairingWaiting })
+			case len(wanted) > a.want:
 				ambiguous = true
 				refuseAll(&refusal{wire.RefuseAmbiguous, "Several profiles offered themselves. Choose one with pi-chrome onboard --pick LABEL."})
 				a.set(func(s *PairingStatus) { s.State = PairingAmbiguous })
-			case len(waiting) == a.want:
+			case len(wanted) == a.want:
 				all := true
 				for _, o := range waiting {
 					all = a.bind(o) && all
@@ -317,6 +335,23 @@ func (a *attempt) run() {
 			return
 		}
 	}
+}
+
+// wanted are the offers that the pairing is for. An id fits one profile only.
+func (a *attempt) wanted(offers []*offer) []*offer {
+	if a.pick == "" {
+		return offers
+	}
+	var byLabel []*offer
+	for _, o := range offers {
+		if o.ConnectorID == a.pick {
+			return []*offer{o}
+		}
+		if strings.EqualFold(o.Label, a.pick) {
+			byLabel = append(byLabel, o)
+		}
+	}
+	return byLabel
 }
 
 var tokenUsed = &refusal{wire.RefuseTokenUsed, "The pairing token was used by another profile. Run pi-chrome onboard again for this one."}

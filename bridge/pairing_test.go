@@ -179,6 +179,52 @@ func TestFolderTokenWithSeveralProfiles(t *testing.T) {
 	})
 }
 
+// TestPickedProfile pairs the profile that was named and no other, also when
+// another answers alone.
+func TestPickedProfile(t *testing.T) {
+	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
+		pairing := p.relay.Pairing()
+		work, home := stranger(t, p.relay, "Work"), stranger(t, p.relay, "Home")
+		s, err := pairing.Start(PairingOptions{Folder: true, Pick: "home"})
+		assert.NilError(t, err)
+		alone := work.pair(s.Token)
+		assert.Equal(t, alone.refusal.Code, wire.RefuseAmbiguous)
+		assert.Check(t, strings.Contains(alone.refusal.Message, "Another profile is wanted: home"))
+		assert.Equal(t, pairing.Status().State, PairingWaiting)
+		all := offerAll(s.Token, work, home)
+		assert.Equal(t, all[0].refusal.Code, wire.RefuseTokenUsed)
+		assert.Check(t, all[1].refusal == nil)
+		done, err := pairing.Wait(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, done.State, PairingDone)
+		assert.Equal(t, len(done.Paired), 1)
+		assert.Equal(t, done.Paired[0].ConnectorID, home.id)
+		assert.Check(t, home.worker().open().refusal == nil)
+		assert.Equal(t, work.worker().open().refusal.Code, wire.RefuseUnknown)
+	})
+}
+
+// TestPickedLabelOfTwo pairs neither; the id says which.
+func TestPickedLabelOfTwo(t *testing.T) {
+	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
+		pairing := p.relay.Pairing()
+		one, two := stranger(t, p.relay, "Home"), stranger(t, p.relay, "Home")
+		s, err := pairing.Start(PairingOptions{Folder: true, Pick: "Home"})
+		assert.NilError(t, err)
+		for _, w := range offerAll(s.Token, one, two) {
+			assert.Equal(t, w.refusal.Code, wire.RefuseAmbiguous)
+		}
+		assert.Equal(t, pairing.Status().State, PairingAmbiguous)
+		s, err = pairing.Start(PairingOptions{Folder: true, Pick: two.id})
+		assert.NilError(t, err)
+		all := offerAll(s.Token, one, two)
+		assert.Equal(t, all[0].refusal.Code, wire.RefuseTokenUsed)
+		assert.Check(t, all[1].refusal == nil)
+		_, err = pairing.Start(PairingOptions{Pick: "Home"})
+		assert.ErrorContains(t, err, "finds the token in its folder")
+	})
+}
+
 func TestSeveralProfilesThatAreWanted(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		pairing := p.relay.Pairing()

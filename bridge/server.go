@@ -72,6 +72,7 @@ type Server struct {
 	sessions  map[string]*session
 	records   map[string]*targetRecord // by nonce
 	boxes     map[string]*mailbox      // by connector id; "" for commands without a profile
+	leaving   map[string]bool          // connectors that are being unpaired
 	commands  map[string]*command      // by id, until they are answered
 	clients   map[*client]struct{}
 	seen      map[tabRef]op.TabKey // tabs that the handler was given
@@ -158,6 +159,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		sessions: map[string]*session{},
 		records:  map[string]*targetRecord{},
 		boxes:    map[string]*mailbox{},
+		leaving:  map[string]bool{},
 		commands: map[string]*command{},
 		clients:  map[*client]struct{}{},
 		seen:     map[tabRef]op.TabKey{},

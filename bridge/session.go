@@ -339,9 +339,14 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 		if ctx.Err() != nil {
 			return nil, causeOf(ctx)
 		}
-		return nil, op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; the command was not started", ref.Label).
+		offline := op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; the command was not started", ref.Label).
 			WithHint("Open that browser and check that the pi-chrome extension is on (its popup says why it is not connected), then send the command again. pi-chrome doctor explains more.").
 			WithDetail("connectorId", ref.ID).WithDetail("label", ref.Label).WithCause(err)
+		if live := liveOf(refs); len(live) > 0 && c.browser == "" {
+			offline.WithHint("Open that browser (its pi-chrome popup says why it is not connected), or move the session: pi-chrome cleanup --session %s, then name another with --browser: %s.", c.session.Key, listLabels(live)).
+				WithDetail("browsers", refs)
+		}
+		return nil, offline
 	}
 }
 
@@ -365,18 +370,15 @@ func (s *Server) pick(c *command, refs []profileRef) (profileRef, time.Duration,
 		}
 		return ref, 0, nil
 	}
-	if i := slices.IndexFunc(refs, func(r profileRef) bool { return r.ID == home }); i >= 0 && (owns || refs[i].Live) {
+	// A session stays where it is, connected or not: another browser would not
+	// be the one that its user chose.
+	if i := slices.IndexFunc(refs, func(r profileRef) bool { return r.ID == home }); i >= 0 {
 		return refs[i], 0, nil
 	}
 	if len(refs) == 1 {
 		return refs[0], 0, nil
 	}
-	var live []profileRef
-	for _, r := range refs {
-		if r.Live {
-			live = append(live, r)
-		}
-	}
+	live := liveOf(refs)
 	if len(live) < len(refs) && len(live) < 2 {
 		if left := settleProfiles - time.Since(s.info.StartedAt); left > 0 {
 			return profileRef{}, left, nil
@@ -387,6 +389,10 @@ func (s *Server) pick(c *command, refs []profileRef) (profileRef, time.Duration,
 	}
 	return profileRef{}, 0, op.Reject(op.BrowserRequired, "%s are paired and %s; nothing was done", plural(len(refs), "browser"), liveWords(len(live))).
 		WithHint("Name one with --browser: %s.", listLabels(refs)).WithDetail("browsers", refs)
+}
+
+func liveOf(refs []profileRef) []profileRef {
+	return slices.DeleteFunc(slices.Clone(refs), func(r profileRef) bool { return !r.Live })
 }
 
 func liveWords(n int) string {

@@ -229,6 +229,10 @@ func (s *Server) admit(c *command, connectorID string) *op.Error {
 	if c.state != stateQueued {
 		return stoppedError() // it was withdrawn; nobody is told twice
 	}
+	if s.leaving[connectorID] {
+		return op.NotAvailable(op.ConnectorNotBound, "the browser %q is being unpaired; the command was not started", c.profile.Label()).
+			WithHint("Name another browser with --browser, or pair one with pi-chrome onboard.")
+	}
 	box := s.boxLocked(connectorID)
 	if box.admitted >= maxAdmitted && c.parent == nil {
 		return busyError("this browser", box.admitted)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -538,6 +539,51 @@ func TestBrowserChoice(t *testing.T) {
 		assert.Equal(t, len(home.tabs), 0)
 		wantOK(t, p.do(on("8", "Work")))
 		assert.Equal(t, len(work.tabs), 2)
+		// A session without a tab is where it was, too.
+		assert.NilError(t, p.ask("cleanup", SessionParams{"default"}, &done))
+		r.profiles.setLive(work, false)
+		f = wantError(t, p.do(cmd("9", "page.click", `{}`)), op.Unavailable, op.ConnectorOffline)
+		assert.Equal(t, len(home.tabs), 0)
+		assert.Assert(t, strings.Contains(f.Hint, "--browser: Home"), f.Hint)
+		wantOK(t, p.do(on("10", "Home")))
+		assert.Equal(t, len(home.tabs), 1)
+	})
+}
+
+// TestNothingEntersWhileAProfileIsUnpaired: a command that comes while the
+// tabs are being closed makes no tab that nobody closes.
+func TestNothingEntersWhileAProfileIsUnpaired(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		assert.NilError(t, r.srv.store.SaveBinding(t.Context(), Binding{ConnectorID: r.browser.id, Label: "Work", Secret: wire.NewSecret()}))
+		p, q := r.dial(), r.dial()
+		defer p.close()
+		defer q.close()
+		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
+		closing, goOn := make(chan struct{}), make(chan struct{})
+		r.browser.mu.Lock()
+		r.browser.fail = func(call string) (error, bool) {
+			if call == "tabs.remove" {
+				r.browser.mu.Unlock()
+				close(closing)
+				<-goOn
+				r.browser.mu.Lock()
+			}
+			return nil, false
+		}
+		r.browser.mu.Unlock()
+		unpaired := make(chan error, 1)
+		go func() { unpaired <- p.ask("unpair", ConnectorParams{}, nil) }()
+		<-closing
+		late := cmd("2", "page.click", `{}`)
+		late.Session.Key = "other"
+		wantError(t, q.do(late), op.Unavailable, op.ConnectorNotBound)
+		assert.ErrorContains(t, q.ask("unpair", ConnectorParams{}, nil), "is being unpaired already")
+		close(goOn)
+		assert.NilError(t, <-unpaired)
+		assert.Equal(t, len(tabsOf(r.browser)), 0)
+		assert.Equal(t, len(recordsOf(r.srv)), 0)
 	})
 }
 

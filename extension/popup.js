@@ -142,7 +142,9 @@ onClick("copy", async () => {
 onClick("retry", () => refresh({ do: "connect" }));
 onClick("reload", () => chrome.runtime.reload());
 onClick("new-identity", async () => {
-  await newIdentity();
+  // A name of its own too: two browsers with one name would be told apart by their ids only.
+  const { connectorId } = await newIdentity();
+  await saveLabel(`Chrome ${connectorId.slice(0, 8)}`);
   await refresh({ do: "connect" });
 });
 onClick("asked-done", async () => {

@@ -25,14 +25,20 @@ func browsersOf(ts *testscript.TestScript) browsers {
 // startBrowser starts a browser with the extension of a folder, as a person
 // would have loaded it. It ends with the script, or with `endbrowser NAME`.
 //
-//	browser NAME DIR
+// Its profile is thrown away, or is the folder PROFILE, which stays.
+//
+//	browser NAME DIR [PROFILE]
 func startBrowser(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: browser NAME DIR")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: browser NAME DIR [PROFILE]")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	b, err := direct.Launch(ctx, &direct.Options{ExtensionDir: ts.MkAbs(args[1])})
+	o := direct.Options{ExtensionDir: ts.MkAbs(args[1])}
+	if len(args) == 3 {
+		o.UserDataDir = ts.MkAbs(args[2])
+	}
+	b, err := direct.Launch(ctx, &o)
 	ts.Check(err)
 	ts.Defer(func() { _ = b.Close() }) // the script may have ended it
 	browsersOf(ts)[args[0]] = b
@@ -62,6 +68,34 @@ func popup(ts *testscript.TestScript, neg bool, args []string) {
 	defer func() { _ = p.Close(ctx) }() // the browser may have ended
 	if len(args) == 3 {
 		ts.Check(p.Pair(ctx, args[2]))
+	}
+	_, err = p.Wait(ctx, re)
+	ts.Check(err)
+}
+
+// usePopup opens the popup and does one thing in it: gives the profile another
+// name, or presses a button by its id. It then waits until the text matches.
+//
+//	usepopup NAME rename LABEL REGEXP
+//	usepopup NAME press BUTTON REGEXP
+func usePopup(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: usepopup NAME rename|press WHAT REGEXP")
+	}
+	re, err := regexp.Compile(args[3])
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	p, err := page.Open(ctx, browsersOf(ts)[args[0]])
+	ts.Check(err)
+	defer func() { _ = p.Close(ctx) }() // the browser may have ended
+	// Its buttons are there once it shows a state.
+	_, err = p.Wait(ctx, regexp.MustCompile("Profile\\s+[0-9a-f]{8}"))
+	ts.Check(err)
+	if args[1] == "rename" {
+		ts.Check(p.Rename(ctx, args[2]))
+	} else {
+		ts.Check(p.Press(ctx, args[2]))
 	}
 	_, err = p.Wait(ctx, re)
 	ts.Check(err)

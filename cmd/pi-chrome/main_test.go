@@ -101,6 +101,7 @@ func TestScripts(t *testing.T) {
 			"browser":    startBrowser,
 			"endbrowser": endBrowser,
 			"popup":      popup,
+			"usepopup":   usePopup,
 			"waitmatch":  waitMatch,
 		},
 	})

@@ -137,7 +137,7 @@ the sessions until pi-chrome authorize.
 // pair starts a pairing and waits for its end. The token is worthless and out
 // of the folder when it returns, however it does.
 func (o *onboarding) pair(ctx context.Context, c *client.Client) (bridge.PairingStatus, error) {
-	st, err := owner.StartPairing(ctx, c, bridge.PairingOptions{Folder: !o.token, Profiles: o.profiles})
+	st, err := owner.StartPairing(ctx, c, bridge.PairingOptions{Folder: !o.token, Profiles: o.profiles, Pick: o.pick})
 	if err != nil {
 		return st, err
 	}
@@ -176,11 +176,9 @@ func (o *onboarding) wait(ctx context.Context, c *client.Client) (bridge.Pairing
 		return st, err
 	}
 	if st.State == bridge.PairingAmbiguous {
-		label := o.pick
-		if label == "" {
-			if label, err = o.ask(st.Offers); err != nil {
-				return st, err
-			}
+		label, err := o.ask(st.Offers)
+		if err != nil {
+			return st, err
 		}
 		if _, err := owner.PickPairing(ctx, c, label); err != nil {
 			return st, err
@@ -200,15 +198,28 @@ func (o *onboarding) wait(ctx context.Context, c *client.Client) (bridge.Pairing
 	return st, op.Reject(op.PairingUnavailable, "the pairing ended as %q", st.State)
 }
 
+// picked says that the profile that was picked did not answer, others did.
+func (o *onboarding) picked(offers []bridge.PairingOffer) error {
+	var labels []string
+	for _, f := range offers {
+		labels = append(labels, f.Label)
+	}
+	return op.NotAvailable(op.PairingUnavailable, "no profile %q answered; there answered: %s. None was paired", o.pick, strings.Join(labels, ", ")).
+		WithHint("open the wanted profile, or pick one of those; a profile's popup shows its name and can change it").WithDetail("offers", offers)
+}
+
 // nobody says why no extension may have come, from what the owner refused.
 func (o *onboarding) nobody(c *client.Client, what string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if st, err := owner.PairingState(ctx, c); err == nil && o.pick != "" && len(st.Offers) > 0 {
+		return o.picked(st.Offers)
+	}
 	e := op.NotAvailable(op.PairingUnavailable, "%s", what).
 		WithHint("load the folder %s in chrome://extensions (Developer mode, Load unpacked), check that the extension is on, then run pi-chrome onboard again", o.folder.Dir)
 	if o.token {
 		e.WithHint("run pi-chrome onboard --token again and type the new token into the popup of the extension")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
 	facts, err := owner.Facts(ctx, c)
 	if err != nil || len(facts.Refusals) == 0 || time.Since(facts.Refusals[0].At) > pairingLifetime+10*time.Second {
 		return e
@@ -226,6 +237,9 @@ func (o *onboarding) ask(offers []bridge.PairingOffer) (string, error) {
 	}
 	several := op.Reject(op.PairingUnavailable, "%d profiles answered and none was paired: %s", len(offers), strings.Join(labels, ", ")).
 		WithHint("pi-chrome onboard --pick LABEL pairs one of them; --profiles %d pairs them all", len(offers)).WithDetail("offers", offers)
+	if o.pick != "" {
+		several.WithHint("pick one by its id: %s", ids(offers, o.pick))
+	}
 	if !o.a.stdinTerminal() || !o.a.env.StderrTerminal || o.a.globals.json {
 		return "", several
 	}
@@ -247,17 +261,22 @@ func (o *onboarding) ask(offers []bridge.PairingOffer) (string, error) {
 	return "", several
 }
 
+// ids lists the offers with the label.
+func ids(offers []bridge.PairingOffer, label string) string {
+	var parts []string
+	for _, f := range offers {
+		if strings.EqualFold(f.Label, label) {
+			parts = append(parts, f.ConnectorID)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // finish waits until the paired profile is connected.
 func (o *onboarding) finish(ctx context.Context, c *client.Client, done bridge.PairingStatus) (output, error) {
 	var labels []string
 	for _, p := range done.Paired {
 		labels = append(labels, p.Label)
-		if o.pick != "" && p.Label != o.pick && p.ConnectorID != o.pick {
-			// It answered alone, so that nobody was asked.
-			_, err := owner.Unpair(ctx, c, p.ConnectorID, true)
-			return output{}, errors.Join(op.Reject(op.PairingUnavailable, "only the profile %q answered, which is not %q; it was not kept", p.Label, o.pick).
-				WithHint("open the wanted profile and run pi-chrome onboard --pick again"), err)
-		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()

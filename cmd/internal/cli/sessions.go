@@ -90,44 +90,6 @@ func unpairCommand() *command {
 		})
 }
 
-func forgetCommand() *command {
-	return &command{
-		name: "forget", group: groupSetup, args: "--yes [PROFILE]", summary: "Clear a pairing without its browser, as when that is gone for good.",
-		prepare: func(a *app, set *pflag.FlagSet) runFunc {
-			yes := set.Bool("yes", false, "confirm: tabs that its sessions own are left open")
-			return func(ctx context.Context, args []string) (output, error) {
-				if len(args) > 1 {
-					return output{}, usageError("forget", "pi-chrome forget takes one profile, but got %q too", args[1])
-				}
-				if !*yes {
-					return output{}, usageError("forget", "nothing was forgotten: a pairing that is cleared here still stands in the browser").
-						WithHint("pi-chrome unpair cleans up on both sides; if the browser is gone, repeat with --yes")
-				}
-				ctx, cancel := a.bounded(ctx, 45*time.Second)
-				defer cancel()
-				c, err := a.dial(ctx)
-				if err != nil {
-					return output{}, err
-				}
-				defer c.Close()
-				return unpair(ctx, c, strings.Join(args, ""), true)
-			}
-		},
-	}
-}
-
-func unpair(ctx context.Context, c *client.Client, profile string, forget bool) (output, error) {
-	p, err := owner.Unpair(ctx, c, profile, forget)
-	if err != nil {
-		return output{}, err
-	}
-	word := "unpaired"
-	if forget {
-		word = "forgotten"
-	}
-	return output{value: p, text: fmt.Sprintf("%s (%s) is %s", p.Label, p.ID, word)}, nil
-}
-
 // statusText is the text of `status`.
 func statusText(st bridge.Status) string {
 	var b strings.Builder
