@@ -15,14 +15,14 @@ const maxFound = 100
 // given must hold. Texts are compared with white space collapsed: without
 // Exact as a part and without regard to case, with it as a whole.
 type FindBy struct {
-	Role        string `json:"role,omitzero" maxLength:"60" jsonschema:"the role as snapshots show it, such as button, link, textbox, heading"`
-	Name        string `json:"name,omitzero" maxLength:"500" jsonschema:"the accessible name as snapshots show it"`
-	Label       string `json:"label,omitzero" maxLength:"500" jsonschema:"the text of the control's label"`
-	Placeholder string `json:"placeholder,omitzero" maxLength:"500" jsonschema:"the placeholder of a field"`
-	Text        string `json:"text,omitzero" maxLength:"500" jsonschema:"the text; the smallest element that has it, or the control around that"`
-	TestID      string `json:"testId,omitzero" maxLength:"200" jsonschema:"the data-testid, always as a whole"`
-	Exact       bool   `json:"exact,omitzero" jsonschema:"compare whole texts with their case; parts in any case without it"`
-	Index       *int   `json:"index,omitempty" min:"0" max:"1000" jsonschema:"which of several in reading order, from 0; without it there must be only one"`
+	Role        string `json:"role,omitzero" maxLength:"60" brief:"" jsonschema:"the role as snapshots show it, such as button, link, textbox, heading"`
+	Name        string `json:"name,omitzero" maxLength:"500" brief:"" jsonschema:"the accessible name as snapshots show it"`
+	Label       string `json:"label,omitzero" maxLength:"500" brief:"" jsonschema:"the text of the control's label"`
+	Placeholder string `json:"placeholder,omitzero" maxLength:"500" brief:"" jsonschema:"the placeholder of a field"`
+	Text        string `json:"text,omitzero" maxLength:"500" brief:"" jsonschema:"the text; the smallest element that has it, or the control around that"`
+	TestID      string `json:"testId,omitzero" maxLength:"200" brief:"" jsonschema:"the data-testid, always as a whole"`
+	Exact       bool   `json:"exact,omitzero" brief:"" jsonschema:"compare whole texts with their case; parts in any case without it"`
+	Index       *int   `json:"index,omitempty" min:"0" max:"1000" brief:"which of several, from 0" jsonschema:"which of several in reading order, from 0; without it there must be only one"`
 }
 
 // IsZero reports whether nothing was asked for.
@@ -69,9 +69,9 @@ func (t *Tab) findAll(ctx context.Context, q FindQuery) ([]node, error) {
 // ElementBy is one element of an operation: by the ref of a snapshot, by a
 // selector, or by what a person perceives of it.
 type ElementBy struct {
-	By    string `json:"by" enum:"uid|selector|find" jsonschema:"uid: a ref of a snapshot; selector: CSS, with >>> through shadow roots and iframe >> into frames; find: role, name, label, placeholder, text, testId beside it"`
-	Value string `json:"value,omitzero" minLength:"1" maxLength:"2000" jsonschema:"the ref or the selector"`
-	FindBy
+	By     string `json:"by" enum:"uid|selector|find" brief:"uid: a ref; find: give role, name, label, placeholder, text or testId beside it" jsonschema:"uid: a ref of a snapshot; selector: CSS, with >>> through shadow roots and iframe >> into frames; find: role, name, label, placeholder, text, testId beside it"`
+	Value  string `json:"value,omitzero" minLength:"1" maxLength:"2000" brief:"the ref or CSS selector" jsonschema:"the ref or the selector"`
+	FindBy `brief:"-"`
 }
 
 // check refuses what the schema cannot: value goes with uid and selector, the

@@ -150,11 +150,11 @@ func (t *Tab) nearest(ctx context.Context, by FindBy) ([]node, error) {
 // PointBy is where a pointer goes: an element as in [ElementBy], or a point of
 // the viewport.
 type PointBy struct {
-	By    string   `json:"by" enum:"uid|selector|coordinate|find" jsonschema:"uid: a ref of a snapshot; selector: CSS, with >>> through shadow roots and iframe >> into frames; coordinate: x and y; find: role, name, label, placeholder, text, testId beside it"`
-	Value string   `json:"value,omitzero" minLength:"1" maxLength:"2000" jsonschema:"the ref or the selector"`
-	X     *float64 `json:"x,omitempty" jsonschema:"of a point of the viewport in CSS pixels, from its left"`
-	Y     *float64 `json:"y,omitempty" jsonschema:"and from its top"`
-	FindBy
+	By     string   `json:"by" enum:"uid|selector|coordinate|find" brief:"uid: a ref; coordinate: x, y; find: role, name, label, placeholder, text or testId beside it" jsonschema:"uid: a ref of a snapshot; selector: CSS, with >>> through shadow roots and iframe >> into frames; coordinate: x and y; find: role, name, label, placeholder, text, testId beside it"`
+	Value  string   `json:"value,omitzero" minLength:"1" maxLength:"2000" brief:"the ref or CSS selector" jsonschema:"the ref or the selector"`
+	X      *float64 `json:"x,omitempty" brief:"" jsonschema:"of a point of the viewport in CSS pixels, from its left"`
+	Y      *float64 `json:"y,omitempty" brief:"" jsonschema:"and from its top"`
+	FindBy `brief:"-"`
 }
 
 var refPattern = regexp.MustCompile(`^@?el-\d+$`)

@@ -12,8 +12,8 @@ import (
 
 // AskIn is the input of chrome_ask.
 type AskIn struct {
-	Message   string `json:"message" minLength:"1" maxLength:"500" jsonschema:"one or two sentences that say what the user is to do, such as solving a captcha"`
-	TimeoutMs int    `json:"timeoutMs,omitzero" min:"1000" max:"300000" jsonschema:"how long to wait for them, in milliseconds; 120000 when absent"`
+	Message   string `json:"message" minLength:"1" maxLength:"500" brief:"what the user is to do" jsonschema:"one or two sentences that say what the user is to do, such as solving a captcha"`
+	TimeoutMs int    `json:"timeoutMs,omitzero" min:"1000" max:"300000" brief:"default 120000" jsonschema:"how long to wait for them, in milliseconds; 120000 when absent"`
 }
 
 // AskOut is the result of chrome_ask.
@@ -33,6 +33,7 @@ func (o AskOut) Text() string {
 var opAsk = op.Define(op.Spec{
 	Name: "ask", Tool: "chrome_ask", Profile: "interaction", Title: "Ask",
 	Summary: "Show the user a sentence, such as to log in, and wait until they press Done.",
+	Brief:   "Show the user a sentence and wait until they press Done.",
 	Doc: "Shows `message` in the popup of the extension, marked by a badge on its icon, with a Done button, and waits until the user presses it or the time is over; neither is an error. " +
 		"It opens no window and takes no focus, so tell the user by your own means too. It is for what only a person can do: a login, a captcha, a payment. " +
 		"Meanwhile every other tool works. One question at a time is shown in a profile; one that is canceled is taken away.",

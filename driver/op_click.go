@@ -15,16 +15,16 @@ import (
 
 // ClickIn is the input of chrome_click: exactly one of ref, selector, find, x and y.
 type ClickIn struct {
-	Ref             string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the element, by a ref that the latest snapshot shows with [click]"`
-	Selector        string   `json:"selector,omitzero" minLength:"1" jsonschema:"the element, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
-	Find            *FindBy  `json:"find,omitempty" jsonschema:"the element, by what a person perceives of it; it must fit one visible element only, or give index"`
-	X               *float64 `json:"x,omitempty" jsonschema:"a point of the viewport in CSS pixels, from its left"`
-	Y               *float64 `json:"y,omitempty" jsonschema:"and from its top"`
-	Button          string   `json:"button,omitzero" enum:"left|middle|right" jsonschema:"left when absent"`
-	Clicks          int      `json:"clicks,omitzero" min:"1" max:"3" jsonschema:"2 for a double click; 1 when absent"`
-	Pace            string   `json:"pace,omitzero" enum:"fast|human" jsonschema:"human moves and presses as a hand does; default is the session's"`
-	IncludeSnapshot bool     `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int      `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Ref             string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" brief:"el-N shown with [click]" jsonschema:"the element, by a ref that the latest snapshot shows with [click]"`
+	Selector        string   `json:"selector,omitzero" minLength:"1" brief:"CSS of one element; >>> into shadow roots, \"iframe >>\" into frames" jsonschema:"the element, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find            *FindBy  `json:"find,omitempty" brief:"the one element that fits" jsonschema:"the element, by what a person perceives of it; it must fit one visible element only, or give index"`
+	X               *float64 `json:"x,omitempty" brief:"viewport point" jsonschema:"a point of the viewport in CSS pixels, from its left"`
+	Y               *float64 `json:"y,omitempty" brief:"" jsonschema:"and from its top"`
+	Button          string   `json:"button,omitzero" enum:"left|middle|right" brief:"" jsonschema:"left when absent"`
+	Clicks          int      `json:"clicks,omitzero" min:"1" max:"3" brief:"2: double click" jsonschema:"2 for a double click; 1 when absent"`
+	Pace            string   `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human moves and presses as a hand does; default is the session's"`
+	IncludeSnapshot bool     `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int      `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -54,6 +54,7 @@ func (o ClickOut) Text() string { return o.Action.text("click") + o.Verification
 var opClick = op.Define(op.Spec{
 	Name: "input.click", Tool: "chrome_click", Profile: "core", Title: "Click",
 	Summary: "Click an element or a point of the page with the mouse.",
+	Brief:   "Click an element (one of ref, selector, find) or a point (x, y). The receipt tells what changed.",
 	Doc: "Moves the mouse there and clicks, with trusted events, in a hidden tab too. An element is scrolled into view when it is outside, waited for while it moves, " +
 		"and hit-tested through shadow roots and frames: one that is gone, disabled, invisible or covered is refused before anything is pressed, and what covers it is named. " +
 		"Nothing else is clicked in its stead. The receipt tells what changed once the page has come to rest: address, title, focus, scroll position, " +

@@ -13,12 +13,12 @@ import (
 
 // ConsoleIn is the input of chrome_console.
 type ConsoleIn struct {
-	Clear        bool   `json:"clear,omitzero" jsonschema:"whether the messages are forgotten once they are told"`
-	Level        string `json:"level,omitzero" enum:"debug|log|info|warn|error" jsonschema:"tell only messages of this level and worse; uncaught errors and rejections are errors"`
-	TextContains string `json:"textContains,omitzero" maxLength:"1000" jsonschema:"tell only messages whose values or address contain this, in any case"`
-	Limit        int    `json:"limit,omitzero" min:"1" max:"500" jsonschema:"tell at most so many, the newest; all when absent"`
-	Before       string `json:"before,omitzero" pattern:"^msg-[0-9]+$" jsonschema:"tell only messages before this one, to go on where an answer was cut"`
-	Enable       *bool  `json:"enable,omitempty" jsonschema:"false ends the capture after this answer; true when absent"`
+	Clear        bool   `json:"clear,omitzero" brief:"forget them afterwards" jsonschema:"whether the messages are forgotten once they are told"`
+	Level        string `json:"level,omitzero" enum:"debug|log|info|warn|error" brief:"this and worse" jsonschema:"tell only messages of this level and worse; uncaught errors and rejections are errors"`
+	TextContains string `json:"textContains,omitzero" maxLength:"1000" brief:"" jsonschema:"tell only messages whose values or address contain this, in any case"`
+	Limit        int    `json:"limit,omitzero" min:"1" max:"500" brief:"the newest" jsonschema:"tell at most so many, the newest; all when absent"`
+	Before       string `json:"before,omitzero" pattern:"^msg-[0-9]+$" brief:"msg-N: go on with older ones" jsonschema:"tell only messages before this one, to go on where an answer was cut"`
+	Enable       *bool  `json:"enable,omitempty" brief:"false ends the capture" jsonschema:"false ends the capture after this answer; true when absent"`
 	op.TabInput
 }
 
@@ -68,6 +68,7 @@ func (o ConsoleOut) Text() string {
 var opConsole = op.Define(op.Spec{
 	Name: "page.console", Tool: "chrome_console", Profile: "network", Title: "Console",
 	Summary: "Read what the page logged: console messages, uncaught errors, and the browser's own messages about it.",
+	Brief:   "Read the page's console messages and errors. The first call starts the capture.",
 	Doc: "The first call on a tab turns the capture on, says so (`started`), and tells what Chrome had kept of the present documents. From then on all of the tab's " +
 		"documents, frames and workers are captured, until `enable` is false or the tab is given back.\n\n" +
 		"Each message has its level, time, place and up to 20 values of at most 2,000 characters, as JSON with the markers of chrome_evaluate; no getter is run. " +

@@ -16,10 +16,10 @@ import (
 
 // DialogIn is the input of chrome_dialog.
 type DialogIn struct {
-	Action       string `json:"action" enum:"inspect|accept|dismiss|policy" jsonschema:"what to do: look at the open dialog, answer it, or set how the session's dialogs are answered from now on"`
-	Text         string `json:"text,omitzero" maxLength:"2000" jsonschema:"the answer to a prompt, with accept; with policy to each accepted prompt"`
-	Dialogs      string `json:"dialogs,omitzero" enum:"leave|accept|dismiss" jsonschema:"with policy: what is done with alert, confirm and prompt"`
-	BeforeUnload string `json:"beforeunload,omitzero" enum:"leave|accept|dismiss" jsonschema:"with policy: what is done when a page asks whether it may be left; accept leaves it"`
+	Action       string `json:"action" enum:"inspect|accept|dismiss|policy" brief:"" jsonschema:"what to do: look at the open dialog, answer it, or set how the session's dialogs are answered from now on"`
+	Text         string `json:"text,omitzero" maxLength:"2000" brief:"answer to a prompt" jsonschema:"the answer to a prompt, with accept; with policy to each accepted prompt"`
+	Dialogs      string `json:"dialogs,omitzero" enum:"leave|accept|dismiss" brief:"policy for alert, confirm, prompt" jsonschema:"with policy: what is done with alert, confirm and prompt"`
+	BeforeUnload string `json:"beforeunload,omitzero" enum:"leave|accept|dismiss" brief:"policy for leaving a page" jsonschema:"with policy: what is done when a page asks whether it may be left; accept leaves it"`
 	op.TabInput
 }
 
@@ -67,6 +67,7 @@ func (o DialogOut) Text() string {
 var opDialog = op.Define(op.Spec{
 	Name: "page.dialog", Tool: "chrome_dialog", Profile: "interaction", Title: "Dialog",
 	Summary: "Look at or answer the JavaScript dialog that blocks the tab, or set how the session answers dialogs.",
+	Brief:   "Look at or answer the JavaScript dialog that blocks the tab, or set how the session answers dialogs.",
 	Doc: "An alert, confirm, prompt or beforeunload dialog blocks its page: every other command on the tab says `dialog-open` until it is answered. " +
 		"`inspect` tells what it says; `accept` presses OK (with `text` for a prompt), `dismiss` presses Cancel. " +
 		"`policy` sets what is done with dialogs from now on, on every tab of the session, until it is set anew or the owner ends: `dialogs` for alert, confirm and prompt, `beforeunload` for leaving a page; what is not given stays. " +

@@ -12,6 +12,7 @@ import (
 var opDo = op.Define(op.Spec{
 	Name: op.DoName, Tool: "chrome_do", Profile: "core", Title: "Do",
 	Summary: "Run up to 20 calls in order as one command; it stops at the first that is not done.",
+	Brief:   "Run up to 20 tool calls in order as one; stops at the first that is not done. Takes every chrome_ tool.",
 	Doc: "Runs the `steps` one after the other, each exactly as a call of its own: authorized, bounded and recorded by itself under the id of this command, a slash and its number. " +
 		"The first step that is not done ends the list; those after it are not begun and have no effect. All inputs are checked before the first step. " +
 		"A step cannot be a list itself, and all steps belong to this session. The list may take as long as its steps together, at most 300 s. " +

@@ -16,10 +16,10 @@ import (
 
 // DragIn is the input of chrome_drag.
 type DragIn struct {
-	From  PointBy `json:"from" jsonschema:"where the button is pressed"`
-	To    PointBy `json:"to" jsonschema:"where it is released"`
-	Steps int     `json:"steps,omitzero" min:"1" max:"40" jsonschema:"moves between the two; 20 when absent"`
-	Pace  string  `json:"pace,omitzero" enum:"fast|human" jsonschema:"human moves as a hand does; default is the session's"`
+	From  PointBy `json:"from" brief:"" jsonschema:"where the button is pressed"`
+	To    PointBy `json:"to" brief:"" jsonschema:"where it is released"`
+	Steps int     `json:"steps,omitzero" min:"1" max:"40" brief:"-" jsonschema:"moves between the two; 20 when absent"`
+	Pace  string  `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human moves as a hand does; default is the session's"`
 	op.TabInput
 }
 
@@ -52,6 +52,7 @@ func (o DragOut) Text() string { return o.Receipt.text("drag", o.notes...) }
 var opDrag = op.Define(op.Spec{
 	Name: "input.drag", Tool: "chrome_drag", Profile: "interaction", Title: "Drag",
 	Summary: "Drag one element or point onto another with the mouse.",
+	Brief:   "Drag from one element or point to another.",
 	Doc: "Presses the button at `from`, moves to `to` and releases it there, with trusted events. Where the page makes a drag and drop of its own of it (`draggable`, a selection, a link), " +
 		"it is carried out with that DataTransfer: dragenter, dragover, drop and dragend; `method` says which it was, `dropped` whether the target took it. " +
 		"Both ends are found, scrolled into view and hit-tested before anything is pressed; a target that cannot be in view together with the start is scrolled to while the button is down. The button is released whatever happens.",

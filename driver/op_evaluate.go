@@ -20,8 +20,8 @@ import (
 
 // EvaluateIn is the input of chrome_evaluate.
 type EvaluateIn struct {
-	Expression   string `json:"expression" minLength:"1" maxLength:"1000000" pattern:"\\S" jsonschema:"one JavaScript expression, evaluated in the page; wrap statements as (() => { …; return value })()"`
-	AwaitPromise *bool  `json:"awaitPromise,omitempty" jsonschema:"whether a promise is waited for, and await may be used; true when absent"`
+	Expression   string `json:"expression" minLength:"1" maxLength:"1000000" pattern:"\\S" brief:"one expression; wrap statements as (() => { …; return v })()" jsonschema:"one JavaScript expression, evaluated in the page; wrap statements as (() => { …; return value })()"`
+	AwaitPromise *bool  `json:"awaitPromise,omitempty" brief:"default true" jsonschema:"whether a promise is waited for, and await may be used; true when absent"`
 	op.TabInput
 }
 
@@ -60,6 +60,7 @@ func (p projection) Text() string {
 var opEvaluate = op.Define(op.Spec{
 	Name: "page.evaluate", Tool: "chrome_evaluate", Profile: "page", Title: "Evaluate",
 	Summary: "Evaluate one JavaScript expression in the page and return its value.",
+	Brief:   "Evaluate JavaScript in the page and return its value.",
 	Doc: "Evaluates the expression once, in the page's own world, with the rights of a user's gesture. " +
 		"A promise is awaited unless `awaitPromise` is false.\n\n" +
 		"What JSON cannot say (undefined, functions, errors, circular references, …) and what was left out comes as an object with " +

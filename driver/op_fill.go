@@ -17,14 +17,14 @@ const maxFill = 100_000
 
 // FillIn is the input of chrome_fill: the text, and one of ref, selector and find.
 type FillIn struct {
-	Ref             string  `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the control, by a ref that the latest snapshot shows with [fill], or a check box or radio button with [click]"`
-	Selector        string  `json:"selector,omitzero" minLength:"1" jsonschema:"the control, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
-	Find            *FindBy `json:"find,omitempty" jsonschema:"the control, by what a person perceives of it; it must fit one visible element only, or give index"`
-	Text            string  `json:"text" maxLength:"100000" jsonschema:"the whole new value; of a choice its label or value, of a check box true or false, of a date YYYY-MM-DD"`
-	Submit          bool    `json:"submit,omitzero" jsonschema:"press Enter afterwards"`
-	Pace            string  `json:"pace,omitzero" enum:"fast|human" jsonschema:"human types key by key; default is the session's"`
-	IncludeSnapshot bool    `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int     `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Ref             string  `json:"ref,omitzero" pattern:"^@?el-\\d+$" brief:"el-N shown with [fill], or a check box or radio with [click]" jsonschema:"the control, by a ref that the latest snapshot shows with [fill], or a check box or radio button with [click]"`
+	Selector        string  `json:"selector,omitzero" minLength:"1" brief:"CSS of one element" jsonschema:"the control, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find            *FindBy `json:"find,omitempty" brief:"the one element that fits" jsonschema:"the control, by what a person perceives of it; it must fit one visible element only, or give index"`
+	Text            string  `json:"text" maxLength:"100000" brief:"the whole value; of a choice its label, of a check box true or false, of a date YYYY-MM-DD" jsonschema:"the whole new value; of a choice its label or value, of a check box true or false, of a date YYYY-MM-DD"`
+	Submit          bool    `json:"submit,omitzero" brief:"then press Enter" jsonschema:"press Enter afterwards"`
+	Pace            string  `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human types key by key; default is the session's"`
+	IncludeSnapshot bool    `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int     `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -62,6 +62,7 @@ func (o FillOut) Text() string {
 var opFill = op.Define(op.Spec{
 	Name: "input.fill", Tool: "chrome_fill", Profile: "core", Title: "Fill",
 	Summary: "Replace the whole value of a form control or editor.",
+	Brief:   "Replace the whole value of a form control (one of ref, selector, find).",
 	Doc: "Replaces all of the control's value: text fields and editors get real editing that frameworks hear; a choice is made by label or value; a check box or radio button is clicked when it has to change " +
 		"(`true` or `false`); number, date (YYYY-MM-DD), time (HH:MM), month (YYYY-MM), week (YYYY-Www), datetime-local, color (#rrggbb) and range take their own format. " +
 		"A value that the control cannot hold, a read-only, disabled or covered control is refused before anything is entered. The value is read back: `matches` says whether it is what was asked, " +

@@ -17,15 +17,15 @@ const (
 
 // FindIn is the input of chrome_find.
 type FindIn struct {
-	Query       string `json:"query,omitzero" maxLength:"500" jsonschema:"words to look for in controls and texts; what fits best comes first"`
-	Role        string `json:"role,omitzero" maxLength:"60" jsonschema:"only this role, as snapshots show it, such as button, link, textbox, heading"`
-	Name        string `json:"name,omitzero" maxLength:"500" jsonschema:"a part of the accessible name"`
-	Text        string `json:"text,omitzero" maxLength:"500" jsonschema:"a part of the text: the smallest element that has it, or the control around that"`
-	Label       string `json:"label,omitzero" maxLength:"500" jsonschema:"a part of a control's label"`
-	Placeholder string `json:"placeholder,omitzero" maxLength:"500" jsonschema:"a part of a field's placeholder"`
-	TestID      string `json:"testId,omitzero" maxLength:"200" jsonschema:"the data-testid, as a whole"`
-	Exact       bool   `json:"exact,omitzero" jsonschema:"compare whole texts with their case; parts in any case without it"`
-	Limit       int    `json:"limit,omitzero" min:"1" max:"80" jsonschema:"matches at most; 20 when absent"`
+	Query       string `json:"query,omitzero" maxLength:"500" brief:"words; best match first" jsonschema:"words to look for in controls and texts; what fits best comes first"`
+	Role        string `json:"role,omitzero" maxLength:"60" brief:"" jsonschema:"only this role, as snapshots show it, such as button, link, textbox, heading"`
+	Name        string `json:"name,omitzero" maxLength:"500" brief:"" jsonschema:"a part of the accessible name"`
+	Text        string `json:"text,omitzero" maxLength:"500" brief:"" jsonschema:"a part of the text: the smallest element that has it, or the control around that"`
+	Label       string `json:"label,omitzero" maxLength:"500" brief:"" jsonschema:"a part of a control's label"`
+	Placeholder string `json:"placeholder,omitzero" maxLength:"500" brief:"" jsonschema:"a part of a field's placeholder"`
+	TestID      string `json:"testId,omitzero" maxLength:"200" brief:"" jsonschema:"the data-testid, as a whole"`
+	Exact       bool   `json:"exact,omitzero" brief:"whole texts with case; else parts" jsonschema:"compare whole texts with their case; parts in any case without it"`
+	Limit       int    `json:"limit,omitzero" min:"1" max:"80" brief:"default 20" jsonschema:"matches at most; 20 when absent"`
 	op.TabInput
 }
 
@@ -65,6 +65,7 @@ func (o FindOut) Text() string { return o.text }
 var opFind = op.Define(op.Spec{
 	Name: "page.find", Tool: "chrome_find", Profile: "page", Title: "Find",
 	Summary: "Find elements by role, name, text, label, placeholder, test id or words, in every frame.",
+	Brief:   "Find elements, in every frame; all that is given must fit. Cheaper than a snapshot.",
 	Doc: "Searches the whole page, in view or not, through frames and shadow roots, and changes nothing. All that is given must hold; `query` ranks by words. " +
 		"Each match has its `uid`, and one that can be acted on the verbs for it, as in a snapshot: use it with chrome_click, chrome_fill and the like. " +
 		"Only what a person can see or use is found. `total` counts all that fit. It is cheaper than a snapshot when you know what you want.",

@@ -17,11 +17,11 @@ import (
 
 // HistoryIn is the input of chrome_history.
 type HistoryIn struct {
-	Action        string           `json:"action" enum:"back|forward|reload" jsonschema:"where to go in the tab's history, or load the page again"`
-	BypassCache   bool             `json:"bypassCache,omitzero" jsonschema:"with reload: take nothing from the browser's cache"`
-	WaitUntilLoad bool             `json:"waitUntilLoad,omitzero" jsonschema:"wait for the load event; otherwise it returns when the new document has replaced the old one"`
-	TimeoutMs     int              `json:"timeoutMs,omitzero" min:"1" max:"120000" jsonschema:"how long to wait for that, in milliseconds; 15000 when absent"`
-	Snapshot      *SnapshotOptions `json:"snapshot,omitempty" jsonschema:"take a snapshot of the page in the same call, with these options"`
+	Action        string           `json:"action" enum:"back|forward|reload" brief:"" jsonschema:"where to go in the tab's history, or load the page again"`
+	BypassCache   bool             `json:"bypassCache,omitzero" brief:"with reload" jsonschema:"with reload: take nothing from the browser's cache"`
+	WaitUntilLoad bool             `json:"waitUntilLoad,omitzero" brief:"else returns when the new document is there" jsonschema:"wait for the load event; otherwise it returns when the new document has replaced the old one"`
+	TimeoutMs     int              `json:"timeoutMs,omitzero" min:"1" max:"120000" brief:"default 15000" jsonschema:"how long to wait for that, in milliseconds; 15000 when absent"`
+	Snapshot      *SnapshotOptions `json:"snapshot,omitempty" brief:"take one too; options as chrome_snapshot" briefFields:"mode,query" jsonschema:"take a snapshot of the page in the same call, with these options"`
 	op.TabInput
 }
 
@@ -57,6 +57,7 @@ func (o HistoryOut) Text() string {
 var opHistory = op.Define(op.Spec{
 	Name: "page.history", Tool: "chrome_history", Profile: "tabs", Title: "History",
 	Summary: "Go back or forward in the tab's history, or reload the page.",
+	Brief:   "Go back or forward, or reload.",
 	Doc: "Goes one entry `back` or `forward` in the history of the tab, or loads its page again with `reload` (`bypassCache` takes nothing from the cache). " +
 		"It returns when the document of this very step has replaced the old one, or with `waitUntilLoad` when it has loaded. " +
 		"A step within the same document and a page from the back-forward cache are there at once. Without an entry in that direction nothing is done (`history-unavailable`).",

@@ -10,8 +10,8 @@ import (
 
 // HoverIn is the input of chrome_hover.
 type HoverIn struct {
-	At   PointBy `json:"at" jsonschema:"where the pointer goes"`
-	Pace string  `json:"pace,omitzero" enum:"fast|human" jsonschema:"human moves as a hand does; default is the session's"`
+	At   PointBy `json:"at" brief:"" jsonschema:"where the pointer goes"`
+	Pace string  `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human moves as a hand does; default is the session's"`
 	op.TabInput
 }
 
@@ -31,6 +31,7 @@ func (o HoverOut) Text() string { return o.Receipt.text("hover") }
 var opHover = op.Define(op.Spec{
 	Name: "input.hover", Tool: "chrome_hover", Profile: "interaction", Title: "Hover",
 	Summary: "Move the mouse over an element or a point, without a click.",
+	Brief:   "Move the mouse over an element or point.",
 	Doc: "Moves the pointer there with trusted events and leaves it there, so that menus and tooltips that open under the pointer stay open for the next call. " +
 		"The element is scrolled into view, waited for while it moves and hit-tested; one that is disabled can be hovered, one that is covered is refused. " +
 		"The receipt tells what appeared, with refs.",

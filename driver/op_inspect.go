@@ -32,8 +32,8 @@ const inspectBound = time.Second
 
 // InspectIn is the input of chrome_inspect.
 type InspectIn struct {
-	Element        ElementBy `json:"element" jsonschema:"the element"`
-	ScrollIntoView bool      `json:"scrollIntoView,omitzero" jsonschema:"scroll it into view first; without it nothing in the page changes"`
+	Element        ElementBy `json:"element" brief:"" jsonschema:"the element"`
+	ScrollIntoView bool      `json:"scrollIntoView,omitzero" brief:"" jsonschema:"scroll it into view first; without it nothing in the page changes"`
 	op.TabInput
 }
 
@@ -141,6 +141,7 @@ type InspectOut struct {
 var opInspect = op.Define(op.Spec{
 	Name: "page.inspect", Tool: "chrome_inspect", Profile: "page", Title: "Inspect",
 	Summary: "Look closely at one element: role, name, state, box, styles, attributes, listeners, surroundings.",
+	Brief:   "Look closely at one element: state, box, styles, attributes, listeners, surroundings.",
 	Doc: "Tells all about one element, given by a ref, a selector or what a person perceives of it: its role and name as Chrome's accessibility tree has them, state, boxes, the computed styles that matter, " +
 		"attributes, listeners, what covers it; and around it the ancestors, texts, actions and the form, each with a ref that can be used. " +
 		"Values of secrets are not told. It changes nothing, unless `scrollIntoView` is given. An element that is not rendered can be inspected by selector.",

@@ -19,11 +19,11 @@ import (
 
 // NavigateIn is the input of chrome_navigate.
 type NavigateIn struct {
-	URL           string           `json:"url" minLength:"1" jsonschema:"the address to go to, with its scheme"`
-	WaitUntilLoad bool             `json:"waitUntilLoad,omitzero" jsonschema:"wait for the load event; otherwise it returns when the new document has replaced the old one"`
-	TimeoutMs     int              `json:"timeoutMs,omitzero" min:"1" max:"120000" jsonschema:"how long to wait for that, in milliseconds; 15000 when absent"`
-	InitScript    string           `json:"initScript,omitzero" jsonschema:"JavaScript to run once in the new document, before its own scripts"`
-	Snapshot      *SnapshotOptions `json:"snapshot,omitempty" jsonschema:"take a snapshot of the new page in the same call, with these options"`
+	URL           string           `json:"url" minLength:"1" brief:"with scheme" jsonschema:"the address to go to, with its scheme"`
+	WaitUntilLoad bool             `json:"waitUntilLoad,omitzero" brief:"else returns when the new document is there" jsonschema:"wait for the load event; otherwise it returns when the new document has replaced the old one"`
+	TimeoutMs     int              `json:"timeoutMs,omitzero" min:"1" max:"120000" brief:"default 15000" jsonschema:"how long to wait for that, in milliseconds; 15000 when absent"`
+	InitScript    string           `json:"initScript,omitzero" brief:"JavaScript run before the page's own" jsonschema:"JavaScript to run once in the new document, before its own scripts"`
+	Snapshot      *SnapshotOptions `json:"snapshot,omitempty" brief:"take one too; options as chrome_snapshot" briefFields:"mode,query" jsonschema:"take a snapshot of the new page in the same call, with these options"`
 	op.TabInput
 }
 
@@ -65,6 +65,7 @@ func (o NavigateOut) Text() string {
 var opNavigate = op.Define(op.Spec{
 	Name: "page.navigate", Tool: "chrome_navigate", Profile: "core", Title: "Navigate",
 	Summary: "Go to an address in the tab and wait until the new page is there.",
+	Brief:   "Go to an address and wait until the new page is there. Opens your tab when you have none.",
 	Doc: "Goes to `url` in the tab. It returns when the new document has replaced the old one, or with `waitUntilLoad` when that document has loaded; " +
 		"only the document of this very navigation counts. A change within the same document (a fragment) returns at once. " +
 		"A download, a network error and a page that navigates on by itself are told as such. Chrome's own pages are refused.",

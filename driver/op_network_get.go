@@ -14,8 +14,8 @@ import (
 
 // NetworkGetIn is the input of chrome_network_get.
 type NetworkGetIn struct {
-	RequestID  string `json:"requestId" minLength:"1" maxLength:"100" pattern:"\\S" jsonschema:"the id of a request that chrome_network_list told, such as req-3"`
-	BodyOffset int    `json:"bodyOffset,omitzero" min:"0" max:"100000000" jsonschema:"from which character of the response body on, to go on where it was cut"`
+	RequestID  string `json:"requestId" minLength:"1" maxLength:"100" pattern:"\\S" brief:"req-N of chrome_network_list" jsonschema:"the id of a request that chrome_network_list told, such as req-3"`
+	BodyOffset int    `json:"bodyOffset,omitzero" min:"0" max:"100000000" brief:"character to go on at" jsonschema:"from which character of the response body on, to go on where it was cut"`
 	op.TabInput
 }
 
@@ -70,6 +70,7 @@ func (o NetworkGetOut) Text() string {
 var opNetworkGet = op.Define(op.Spec{
 	Name: "page.network-get", Tool: "chrome_network_get", Profile: "network", Title: "Network Get",
 	Summary: "Show one request with its headers, timing and bodies.",
+	Brief:   "Show one request with headers, timing and bodies.",
 	Doc: "Shows a request that chrome_network_list told, with request and response headers, timing, what was sent and what came. At most 8,000 characters of a body are returned; `bodyOffset` goes on behind them. " +
 		"The bytes of a binary body are not returned, only their number. Bodies of documents, xhr and fetch up to 64 KB are kept past a navigation, 4 MB in a tab; others can be read while their document lives, " +
 		"and `responseBodyError` says why one cannot. Cookies, authorization, and values whose names say that they are secret are redacted.",

@@ -14,14 +14,14 @@ import (
 
 // NetworkListIn is the input of chrome_network_list.
 type NetworkListIn struct {
-	IncludePreserved bool   `json:"includePreserved,omitzero" jsonschema:"whether requests of the tab's earlier documents are told too"`
-	Clear            bool   `json:"clear,omitzero" jsonschema:"whether the requests, also those not told, are forgotten afterwards"`
-	Type             string `json:"type,omitzero" enum:"document|stylesheet|script|image|font|media|xhr|fetch|websocket|eventsource|ping|preflight|manifest|other" jsonschema:"tell only requests of this type"`
-	URLIncludes      string `json:"urlIncludes,omitzero" maxLength:"2000" jsonschema:"tell only requests whose address contains this"`
-	Failed           bool   `json:"failed,omitzero" jsonschema:"tell only requests that failed or were answered with 400 or above"`
-	Limit            int    `json:"limit,omitzero" min:"1" max:"1000" jsonschema:"tell at most so many, the newest; all when absent"`
-	Before           string `json:"before,omitzero" pattern:"^req-[0-9]+$" jsonschema:"tell only requests before this one, to go on where an answer was cut"`
-	Enable           *bool  `json:"enable,omitempty" jsonschema:"false ends the capture after this answer; true when absent"`
+	IncludePreserved bool   `json:"includePreserved,omitzero" brief:"of earlier documents too" jsonschema:"whether requests of the tab's earlier documents are told too"`
+	Clear            bool   `json:"clear,omitzero" brief:"forget them afterwards" jsonschema:"whether the requests, also those not told, are forgotten afterwards"`
+	Type             string `json:"type,omitzero" enum:"document|stylesheet|script|image|font|media|xhr|fetch|websocket|eventsource|ping|preflight|manifest|other" brief:"" jsonschema:"tell only requests of this type"`
+	URLIncludes      string `json:"urlIncludes,omitzero" maxLength:"2000" brief:"" jsonschema:"tell only requests whose address contains this"`
+	Failed           bool   `json:"failed,omitzero" brief:"only failed or status 400 and above" jsonschema:"tell only requests that failed or were answered with 400 or above"`
+	Limit            int    `json:"limit,omitzero" min:"1" max:"1000" brief:"the newest" jsonschema:"tell at most so many, the newest; all when absent"`
+	Before           string `json:"before,omitzero" pattern:"^req-[0-9]+$" brief:"req-N: go on with older ones" jsonschema:"tell only requests before this one, to go on where an answer was cut"`
+	Enable           *bool  `json:"enable,omitempty" brief:"false ends the capture" jsonschema:"false ends the capture after this answer; true when absent"`
 	op.TabInput
 }
 
@@ -71,6 +71,7 @@ func (o NetworkListOut) Text() string {
 var opNetworkList = op.Define(op.Spec{
 	Name: "page.network-list", Tool: "chrome_network_list", Profile: "network", Title: "Network List",
 	Summary: "List the requests of the page: documents, scripts, images, fetch, web sockets and all else, with status and time.",
+	Brief:   "List the page's requests. The first call starts the capture.",
 	Doc: "The first call on a tab turns the capture on and says so (`started`); requests before it are not known, so load the page anew to see them. From then on all requests of the tab's " +
 		"documents, frames and workers are captured, until `enable` is false or the tab is given back. A redirect is an entry of its own, linked to the next.\n\n" +
 		"Told are those of the present document; `includePreserved` tells those of earlier ones too. Secrets in addresses and headers are redacted; headers and bodies are told by chrome_network_get. " +

@@ -35,14 +35,14 @@ func modifiersOf(bits int64) Modifiers {
 // PressIn is the input of chrome_press: a key, and at most one of ref,
 // selector and find.
 type PressIn struct {
-	Key             string    `json:"key" minLength:"1" maxLength:"100" jsonschema:"a character, a name such as Enter, PageDown, F5 or Numpad1, or a chord such as Control+Shift+K"`
-	Modifiers       Modifiers `json:"modifiers,omitzero" jsonschema:"modifiers to hold, as an alternative to a chord"`
-	Ref             string    `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the element that gets the focus first, by a ref shown with [press]; without it keys go where the focus is"`
-	Selector        string    `json:"selector,omitzero" minLength:"1" jsonschema:"the same, by CSS that matches exactly one"`
-	Find            *FindBy   `json:"find,omitempty" jsonschema:"the same, by what a person perceives of it"`
-	Pace            string    `json:"pace,omitzero" enum:"fast|human" jsonschema:"human holds the key as a finger does; default is the session's"`
-	IncludeSnapshot bool      `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int       `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Key             string    `json:"key" minLength:"1" maxLength:"100" brief:"such as a, Enter, F5 or Control+Shift+K" jsonschema:"a character, a name such as Enter, PageDown, F5 or Numpad1, or a chord such as Control+Shift+K"`
+	Modifiers       Modifiers `json:"modifiers,omitzero" brief:"-" jsonschema:"modifiers to hold, as an alternative to a chord"`
+	Ref             string    `json:"ref,omitzero" pattern:"^@?el-\\d+$" brief:"el-N to focus first; else keys go where the focus is" jsonschema:"the element that gets the focus first, by a ref shown with [press]; without it keys go where the focus is"`
+	Selector        string    `json:"selector,omitzero" minLength:"1" brief:"" jsonschema:"the same, by CSS that matches exactly one"`
+	Find            *FindBy   `json:"find,omitempty" brief:"" jsonschema:"the same, by what a person perceives of it"`
+	Pace            string    `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human holds the key as a finger does; default is the session's"`
+	IncludeSnapshot bool      `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int       `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -68,6 +68,7 @@ func (o PressOut) Text() string { return o.Action.text("key") + o.Verification.t
 var opPress = op.Define(op.Spec{
 	Name: "input.key", Tool: "chrome_press", Profile: "core", Title: "Press",
 	Summary: "Press a key or a chord such as Control+Shift+K.",
+	Brief:   "Press a key or chord.",
 	Doc: "Presses and releases a key of a US keyboard, with trusted events and the right key codes; modifiers go down and up as keys of their own. " +
 		"With `ref`, `selector` or `find` that element gets the focus first; otherwise the key goes to what has the focus, in whichever frame. " +
 		"Names are taken in any case (`enter`, `PgDn`, `ctrl+a`). A character that no key types (é, an emoji) is entered as text. Text of more than one character goes in with chrome_fill or chrome_type.",

@@ -16,6 +16,7 @@ type ReadIn struct {
 var opRead = op.Define(op.Spec{
 	Name: "page.read", Tool: "chrome_read", Profile: "core", Title: "Read",
 	Summary: "Read the page's content in order: headings, text, lists, tables, code, form values.",
+	Brief:   "Read the page's content in order, as Markdown.",
 	Doc: "Returns what a person would read on the whole page, in frames and shadow roots too, as compact Markdown: headings, paragraphs, list items, " +
 		"table rows, code, quotes, and the values of fields but secrets. What does not fit is counted, and `more: @frontier-N` goes on with it. " +
 		"It changes nothing in the page.",

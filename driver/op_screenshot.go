@@ -25,17 +25,17 @@ const (
 
 // CaptureIn says what is pictured, and where a surface puts the files.
 type CaptureIn struct {
-	Kind      string `json:"kind" enum:"viewport|full-page-tiles" jsonschema:"viewport: what a user would see now; full-page-tiles: the whole page as pictures of one viewport's height each"`
-	Path      string `json:"path,omitzero" maxLength:"1024" jsonschema:"the file of a viewport picture, relative to the workspace, with / between its parts; its extension must be that of the format"`
-	Directory string `json:"directory,omitzero" maxLength:"1024" jsonschema:"the folder of the tiles, relative to the workspace; it must not exist yet"`
+	Kind      string `json:"kind" enum:"viewport|full-page-tiles" brief:"" jsonschema:"viewport: what a user would see now; full-page-tiles: the whole page as pictures of one viewport's height each"`
+	Path      string `json:"path,omitzero" maxLength:"1024" brief:"file for a viewport picture, in the workspace" jsonschema:"the file of a viewport picture, relative to the workspace, with / between its parts; its extension must be that of the format"`
+	Directory string `json:"directory,omitzero" maxLength:"1024" brief:"new folder for tiles, in the workspace" jsonschema:"the folder of the tiles, relative to the workspace; it must not exist yet"`
 }
 
 // ScreenshotIn is the input of chrome_screenshot.
 type ScreenshotIn struct {
-	Capture  *CaptureIn `json:"capture,omitempty" jsonschema:"what to picture; the viewport when absent"`
-	FullPage bool       `json:"fullPage,omitzero" jsonschema:"short for the capture full-page-tiles"`
-	Format   string     `json:"format,omitzero" enum:"png|jpeg" jsonschema:"png when absent"`
-	Quality  *int       `json:"quality,omitempty" min:"0" max:"100" jsonschema:"of a jpeg; 80 when absent"`
+	Capture  *CaptureIn `json:"capture,omitempty" brief:"where to keep it" jsonschema:"what to picture; the viewport when absent"`
+	FullPage bool       `json:"fullPage,omitzero" brief:"whole page as tiles" jsonschema:"short for the capture full-page-tiles"`
+	Format   string     `json:"format,omitzero" enum:"png|jpeg" brief:"default png" jsonschema:"png when absent"`
+	Quality  *int       `json:"quality,omitempty" min:"0" max:"100" brief:"of a jpeg, 0 to 100" jsonschema:"of a jpeg; 80 when absent"`
 	op.TabInput
 }
 
@@ -133,6 +133,7 @@ func pictureBytes(dataURL string) int {
 var opScreenshot = op.Define(op.Spec{
 	Name: "page.screenshot", Tool: "chrome_screenshot", Profile: "capture", Title: "Screenshot",
 	Summary: "Picture the viewport or the whole page, also of a tab that is not shown.",
+	Brief:   "Picture the viewport or whole page.",
 	Doc: "Pictures the tab without activating, showing or scrolling it; the tab may be hidden, covered or in a minimized window.\n\n" +
 		"`full-page-tiles` returns one picture for every viewport's height of the page, from top to bottom, without a gap. " +
 		"Bounds, all checked before the first picture: 200 tiles, a device pixel ratio of 4, 16,777,216 pixels a picture and 67,108,864 together; " +

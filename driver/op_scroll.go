@@ -18,15 +18,15 @@ import (
 // ScrollIn is the input of chrome_scroll: a distance, or one of the goals to,
 // intoView, untilText and untilVisible.
 type ScrollIn struct {
-	Within       *ElementBy `json:"within,omitempty" jsonschema:"what is scrolled; without it the page, or the part of it that scrolls in its stead"`
-	DeltaY       float64    `json:"deltaY,omitzero" min:"-1000000" max:"1000000" jsonschema:"CSS pixels, down when positive; with untilText or untilVisible how far at a time"`
-	DeltaX       float64    `json:"deltaX,omitzero" min:"-1000000" max:"1000000" jsonschema:"CSS pixels, to the right when positive"`
-	Steps        int        `json:"steps,omitzero" min:"3" max:"40" jsonschema:"wheel events for a distance; when absent 3, and 24 at the human pace"`
-	To           string     `json:"to,omitzero" enum:"top|bottom|left|right" jsonschema:"scroll to this end; as long as the page adds to it, at most 20 times"`
-	IntoView     *ElementBy `json:"intoView,omitempty" jsonschema:"scroll until this element is in view"`
-	UntilText    string     `json:"untilText,omitzero" minLength:"1" maxLength:"500" jsonschema:"scroll until this text is there and in view; in any case"`
-	UntilVisible string     `json:"untilVisible,omitzero" minLength:"1" maxLength:"2000" jsonschema:"scroll until this selector matches something visible, and bring it into view"`
-	Pace         string     `json:"pace,omitzero" enum:"fast|human" jsonschema:"human turns the wheel as a hand does; default is the session's"`
+	Within       *ElementBy `json:"within,omitempty" brief:"what scrolls; default the page" jsonschema:"what is scrolled; without it the page, or the part of it that scrolls in its stead"`
+	DeltaY       float64    `json:"deltaY,omitzero" min:"-1000000" max:"1000000" brief:"px, down positive" jsonschema:"CSS pixels, down when positive; with untilText or untilVisible how far at a time"`
+	DeltaX       float64    `json:"deltaX,omitzero" min:"-1000000" max:"1000000" brief:"" jsonschema:"CSS pixels, to the right when positive"`
+	Steps        int        `json:"steps,omitzero" min:"3" max:"40" brief:"-" jsonschema:"wheel events for a distance; when absent 3, and 24 at the human pace"`
+	To           string     `json:"to,omitzero" enum:"top|bottom|left|right" brief:"" jsonschema:"scroll to this end; as long as the page adds to it, at most 20 times"`
+	IntoView     *ElementBy `json:"intoView,omitempty" brief:"until this is in view" jsonschema:"scroll until this element is in view"`
+	UntilText    string     `json:"untilText,omitzero" minLength:"1" maxLength:"500" brief:"until this text is in view" jsonschema:"scroll until this text is there and in view; in any case"`
+	UntilVisible string     `json:"untilVisible,omitzero" minLength:"1" maxLength:"2000" brief:"until this selector is visible" jsonschema:"scroll until this selector matches something visible, and bring it into view"`
+	Pace         string     `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human turns the wheel as a hand does; default is the session's"`
 	op.TabInput
 }
 
@@ -62,6 +62,7 @@ func (o ScrollOut) Text() string { return o.Receipt.text("scroll", o.notes...) }
 var opScroll = op.Define(op.Spec{
 	Name: "input.scroll", Tool: "chrome_scroll", Profile: "interaction", Title: "Scroll",
 	Summary: "Scroll the page or an element: by a distance, to an end, to an element, or until a text appears.",
+	Brief:   "Scroll by a distance, to an end, to an element, or until a text appears.",
 	Doc: "Turns the mouse wheel, with trusted events, over what is to be scrolled. `to` goes to an end; `untilText` and `untilVisible` go on, also through lists that load while they are scrolled, until it is there, the end is reached or a bound is met: " +
 		"not found is an observation, not an error. `intoView` brings an element into view, in whichever frame. The result says what moved and how far, and at which end it stands.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab,

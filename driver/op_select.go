@@ -16,18 +16,18 @@ import (
 // SelectIn is the input of chrome_select: what to choose with, and what to
 // choose.
 type SelectIn struct {
-	Ref             string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"the select, listbox, combobox or button with a list, by a ref that a snapshot shows"`
-	Selector        string   `json:"selector,omitzero" minLength:"1" jsonschema:"the same, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
-	Find            *FindBy  `json:"find,omitempty" jsonschema:"the same, by what a person perceives of it"`
-	Label           *string  `json:"label,omitempty" maxLength:"1000" jsonschema:"the option's text"`
-	Value           *string  `json:"value,omitempty" maxLength:"1000" jsonschema:"the option's value"`
-	Index           *int     `json:"index,omitempty" min:"0" max:"100000" jsonschema:"the option's place, from 0"`
-	Labels          []string `json:"labels,omitempty" minItems:"0" maxItems:"100" jsonschema:"of several: exactly these are chosen, by text"`
-	Values          []string `json:"values,omitempty" minItems:"0" maxItems:"100" jsonschema:"the same, by value"`
-	Indexes         []int    `json:"indexes,omitempty" minItems:"0" maxItems:"100" jsonschema:"the same, by place"`
-	Pace            string   `json:"pace,omitzero" enum:"fast|human" jsonschema:"human moves and presses as a hand does; default is the session's"`
-	IncludeSnapshot bool     `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int      `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Ref             string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" brief:"el-N of the control" jsonschema:"the select, listbox, combobox or button with a list, by a ref that a snapshot shows"`
+	Selector        string   `json:"selector,omitzero" minLength:"1" brief:"" jsonschema:"the same, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find            *FindBy  `json:"find,omitempty" brief:"the one control that fits" jsonschema:"the same, by what a person perceives of it"`
+	Label           *string  `json:"label,omitempty" maxLength:"1000" brief:"option by text" jsonschema:"the option's text"`
+	Value           *string  `json:"value,omitempty" maxLength:"1000" brief:"" jsonschema:"the option's value"`
+	Index           *int     `json:"index,omitempty" min:"0" max:"100000" brief:"from 0" jsonschema:"the option's place, from 0"`
+	Labels          []string `json:"labels,omitempty" minItems:"0" maxItems:"100" brief:"of several: exactly these" jsonschema:"of several: exactly these are chosen, by text"`
+	Values          []string `json:"values,omitempty" minItems:"0" maxItems:"100" brief:"" jsonschema:"the same, by value"`
+	Indexes         []int    `json:"indexes,omitempty" minItems:"0" maxItems:"100" brief:"" jsonschema:"the same, by place"`
+	Pace            string   `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human moves and presses as a hand does; default is the session's"`
+	IncludeSnapshot bool     `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int      `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -67,6 +67,7 @@ func (o SelectOut) Text() string {
 var opSelect = op.Define(op.Spec{
 	Name: "input.select", Tool: "chrome_select", Profile: "interaction", Title: "Select",
 	Summary: "Choose options of a select, listbox, combobox or radio group.",
+	Brief:   "Choose options of a select, listbox, combobox or radio group (one of ref, selector, find).",
 	Doc: "Chooses by `label`, `value` or `index`; `labels`, `values` and `indexes` choose exactly those of a list that takes several. " +
 		"A select of the browser is set with one `input` and one `change`. A list of the page's own (role listbox, combobox, menu, radiogroup) is opened with a click, its option is found, also in a list that loads while it is scrolled or filtered, and clicked. " +
 		"What is chosen then is read back: `matches` says whether it is what was asked. An option that is not there or is disabled is refused with those that are.",

@@ -16,6 +16,7 @@ type SnapshotIn struct {
 var opSnapshot = op.Define(op.Spec{
 	Name: "page.snapshot", Tool: "chrome_snapshot", Profile: "core", Title: "Snapshot",
 	Summary: "See what can be done on the page: actions with refs and verbs, contexts, text.",
+	Brief:   "See what can be done on the page: one line for each action with its ref (el-N) and the verbs that take it: [click] is chrome_click. A ref stays with its element; frontier-N leads to what did not fit. mode interactive: actions only; forms; pageMap: landmarks and headings; text: content; changes: since the last snapshot; full: JSON.",
 	Doc: "Lists what can be clicked, filled, pressed or uploaded to on the whole page, in frames and shadow roots too, what is in the viewport first. " +
 		"Each line has a ref such as `@el-13` that stays with its element, and the verbs that may be used with it: `click` is `chrome_click`, and so on. " +
 		"What does not fit is counted, and a `@frontier-N` leads to it; expand that, or a context, with `ref`. " +

@@ -9,12 +9,13 @@ import (
 
 // TabActivateIn is the input of chrome_tab_activate.
 type TabActivateIn struct {
-	Target op.Target `json:"target,omitzero" jsonschema:"the tab; without it the session's only tab"`
+	Target op.Target `json:"target,omitzero" brief:"" jsonschema:"the tab; without it the session's only tab"`
 }
 
 var opTabActivate = op.Define(op.Spec{
 	Name: "tab.activate", Tool: "chrome_tab_activate", Profile: "tabs", Title: "Tab Activate",
 	Summary: "Show a tab to the user, where the session may take the focus.",
+	Brief:   "Show a tab to the user, if allowed.",
 	Doc: "Shows the tab in its window and gives that window the focus; a minimized window is restored. " +
 		"A session works in the background unless the user has allowed otherwise: then this is refused as `background-mode`, and nothing is lost, since every tool works on a hidden tab. " +
 		"Returns the tab. A tab of another session is refused and its holder named.",

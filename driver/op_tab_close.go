@@ -9,7 +9,7 @@ import (
 
 // TabCloseIn is the input of chrome_tab_close.
 type TabCloseIn struct {
-	Target op.Target `json:"target,omitzero" jsonschema:"the tab; without it the session's only tab"`
+	Target op.Target `json:"target,omitzero" brief:"" jsonschema:"the tab; without it the session's only tab"`
 }
 
 // TabClosed is the result of chrome_tab_close.
@@ -20,6 +20,7 @@ type TabClosed struct {
 var opTabClose = op.Define(op.Spec{
 	Name: "tab.close", Tool: "chrome_tab_close", Profile: "tabs", Title: "Tab Close",
 	Summary: "Close a tab of this session.",
+	Brief:   "Close a tab of yours.",
 	Doc:     "Closes one tab: the given one, or the session's only tab. A tab of another session is refused and its holder named.",
 	Effect:  op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{{Title: "Close the session's tab", Input: json.RawMessage(`{}`)}},

@@ -44,6 +44,7 @@ func (l TabList) Text() string {
 var opTabList = op.Define(op.Spec{
 	Name: "tab.list", Tool: "chrome_tab_list", Profile: "tabs", Title: "Tab List",
 	Summary: "List the tabs of the browser; owned ones belong to this session.",
+	Brief:   "List the browser's tabs, yours first.",
 	Doc: "Lists the tabs of the profile, the session's own (`owned`) first. It wakes no discarded tab and changes nothing. " +
 		"At most 200 rows are shown, with a count of the rest.",
 	Effect: op.ReadOnly, Deadline: op.DefaultDeadline, Tab: op.NoTab,

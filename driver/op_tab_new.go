@@ -12,14 +12,15 @@ import (
 
 // TabNewIn is the input of chrome_tab_new.
 type TabNewIn struct {
-	URL        string `json:"url,omitzero" minLength:"1" jsonschema:"the address to open; about:blank when absent"`
-	GroupColor string `json:"groupColor,omitzero" enum:"grey|blue|red|yellow|green|pink|purple|cyan|orange" jsonschema:"color of the session's tab group; blue when absent"`
-	Background *bool  `json:"background,omitempty" jsonschema:"whether the tab opens behind the one that is shown; default is the session's setting"`
+	URL        string `json:"url,omitzero" minLength:"1" brief:"" jsonschema:"the address to open; about:blank when absent"`
+	GroupColor string `json:"groupColor,omitzero" enum:"grey|blue|red|yellow|green|pink|purple|cyan|orange" brief:"-" jsonschema:"color of the session's tab group; blue when absent"`
+	Background *bool  `json:"background,omitempty" brief:"" jsonschema:"whether the tab opens behind the one that is shown; default is the session's setting"`
 }
 
 var opTabNew = op.Define(op.Spec{
 	Name: "tab.new", Tool: "chrome_tab_new", Profile: "tabs", Title: "Tab New",
 	Summary: "Open a tab that belongs to this session.",
+	Brief:   "Open a tab of yours.",
 	Doc: "Opens a tab in an open window of the user's browser, owned by the session and shown in the session's tab group. " +
 		"It opens behind the tab that is shown, unless the session may take the focus and `background` does not say otherwise. A session owns at most 5 tabs. With `url` it returns when the page has committed.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.NoTab, Args: []string{"url"},

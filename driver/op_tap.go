@@ -14,10 +14,10 @@ import (
 
 // TapIn is the input of chrome_tap.
 type TapIn struct {
-	At    PointBy  `json:"at" jsonschema:"where the finger touches"`
-	To    *PointBy `json:"to,omitempty" jsonschema:"makes it a swipe, to here"`
-	Steps int      `json:"steps,omitzero" min:"1" max:"40" jsonschema:"moves of a swipe; 10 when absent"`
-	Pace  string   `json:"pace,omitzero" enum:"fast|human" jsonschema:"human holds and moves as a finger does; default is the session's"`
+	At    PointBy  `json:"at" brief:"" jsonschema:"where the finger touches"`
+	To    *PointBy `json:"to,omitempty" brief:"swipe to here" jsonschema:"makes it a swipe, to here"`
+	Steps int      `json:"steps,omitzero" min:"1" max:"40" brief:"-" jsonschema:"moves of a swipe; 10 when absent"`
+	Pace  string   `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human holds and moves as a finger does; default is the session's"`
 	op.TabInput
 }
 
@@ -45,6 +45,7 @@ func (o TapOut) Text() string { return o.Receipt.text("tap") }
 var opTap = op.Define(op.Spec{
 	Name: "input.tap", Tool: "chrome_tap", Profile: "interaction", Title: "Tap",
 	Summary: "Touch an element or a point with a finger, or swipe.",
+	Brief:   "Touch, or swipe.",
 	Doc: "Touches and lets go, with trusted touch events; Chrome makes the mouse events and the click of a tap from them, as on a phone. With `to` the finger moves there first: a swipe, which scrolls where the page does not take it. " +
 		"The target is found, scrolled into view and hit-tested as for a click, and refused as there.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab,

@@ -19,12 +19,12 @@ const (
 
 // TypeIn is the input of chrome_type.
 type TypeIn struct {
-	Text            string     `json:"text" maxLength:"10000" jsonschema:"what is typed where the focus is; a new line presses Enter, a tab Tab"`
-	Into            *ElementBy `json:"into,omitempty" jsonschema:"the element that gets the focus first; its text stays, the caret goes behind it"`
-	PressEnter      bool       `json:"pressEnter,omitzero" jsonschema:"press Enter afterwards"`
-	Pace            string     `json:"pace,omitzero" enum:"fast|human" jsonschema:"human has the rhythm of a hand, for at most 600 characters; default is the session's"`
-	IncludeSnapshot bool       `json:"includeSnapshot,omitzero" jsonschema:"take a snapshot afterwards"`
-	MaxElements     int        `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"of that snapshot; 80 when absent"`
+	Text            string     `json:"text" maxLength:"10000" brief:"" jsonschema:"what is typed where the focus is; a new line presses Enter, a tab Tab"`
+	Into            *ElementBy `json:"into,omitempty" brief:"focus this first; the caret goes to the end" jsonschema:"the element that gets the focus first; its text stays, the caret goes behind it"`
+	PressEnter      bool       `json:"pressEnter,omitzero" brief:"" jsonschema:"press Enter afterwards"`
+	Pace            string     `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human has the rhythm of a hand, for at most 600 characters; default is the session's"`
+	IncludeSnapshot bool       `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
+	MaxElements     int        `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput
 }
 
@@ -55,6 +55,7 @@ func (o TypeOut) Text() string {
 var opType = op.Define(op.Spec{
 	Name: "input.type", Tool: "chrome_type", Profile: "interaction", Title: "Type",
 	Summary: "Type text with real keys, one after the other.",
+	Brief:   "Type with real keys, adding to what is there.",
 	Doc: "Presses and releases the key of each character, with Shift where it needs it, so that pages that listen to keys (games, masked fields, suggestions) see them; " +
 		"a character that no key of a US keyboard types (é, 漢, an emoji) is entered as text. It adds to what a field holds: chrome_fill replaces it, and is faster for long texts. " +
 		"With `into` that element gets the focus first and the caret goes to the end; without it keys go to what has the focus, in whichever frame. " +

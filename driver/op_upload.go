@@ -21,10 +21,10 @@ import (
 // UploadIn is the input of chrome_upload: the files, and one of ref, selector
 // and find.
 type UploadIn struct {
-	Ref      string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" jsonschema:"an input for files by a ref shown with [upload], or a button that opens a file chooser by one shown with [click]"`
-	Selector string   `json:"selector,omitzero" minLength:"1" jsonschema:"the same, or a zone for dropping files, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
-	Find     *FindBy  `json:"find,omitempty" jsonschema:"the same, by what a person perceives of it"`
-	Paths    []string `json:"paths" minItems:"1" maxItems:"32" jsonschema:"absolute paths on the machine where the browser runs"`
+	Ref      string   `json:"ref,omitzero" pattern:"^@?el-\\d+$" brief:"el-N with [upload], or a button that opens a file chooser" jsonschema:"an input for files by a ref shown with [upload], or a button that opens a file chooser by one shown with [click]"`
+	Selector string   `json:"selector,omitzero" minLength:"1" brief:"" jsonschema:"the same, or a zone for dropping files, by CSS that matches exactly one; >>> goes into shadow roots, \"iframe >>\" into frames"`
+	Find     *FindBy  `json:"find,omitempty" brief:"the one element that fits" jsonschema:"the same, by what a person perceives of it"`
+	Paths    []string `json:"paths" minItems:"1" maxItems:"32" brief:"absolute, on the browser's machine" jsonschema:"absolute paths on the machine where the browser runs"`
 	op.TabInput
 }
 
@@ -61,6 +61,7 @@ func (o UploadOut) Text() string { return o.Receipt.text("upload", o.notes...) }
 var opUpload = op.Define(op.Spec{
 	Name: "input.upload", Tool: "chrome_upload", Profile: "interaction", Title: "Upload",
 	Summary: "Give files to a file input, a button that opens a file chooser, or a drop zone.",
+	Brief:   "Give files to an input, file chooser or drop zone (one of ref, selector, find).",
 	Doc: "Sets the files of an input, hidden or not, with one `input` and one `change` event; clicks a button and answers the file chooser that it opens; or drops the files on a zone. " +
 		"Whether the input takes several files, directories and that kind of file is checked before anything is done. " +
 		"Where the extension may not read files (\"Allow access to file URLs\" is off) the files are built in the page, at most 64 MB together.",

@@ -16,8 +16,8 @@ import (
 
 // WaitCondition is one thing to wait for.
 type WaitCondition struct {
-	By    string `json:"by" enum:"selector|visible|hidden|enabled|textContains|textGone|urlIncludes|load|networkIdle|expression" jsonschema:"what to wait for: selector (exists), visible, hidden, enabled: a CSS selector; textContains, textGone: text of the page; urlIncludes: part of the address; load, networkIdle: no value; expression: JavaScript that becomes true"`
-	Value string `json:"value,omitzero" maxLength:"20000" jsonschema:"the selector, text, part of the address or expression"`
+	By    string `json:"by" enum:"selector|visible|hidden|enabled|textContains|textGone|urlIncludes|load|networkIdle|expression" brief:"" jsonschema:"what to wait for: selector (exists), visible, hidden, enabled: a CSS selector; textContains, textGone: text of the page; urlIncludes: part of the address; load, networkIdle: no value; expression: JavaScript that becomes true"`
+	Value string `json:"value,omitzero" maxLength:"20000" brief:"selector, text, address part or JavaScript; none for load, networkIdle" jsonschema:"the selector, text, part of the address or expression"`
 }
 
 func (w WaitCondition) String() string {
@@ -29,10 +29,10 @@ func (w WaitCondition) String() string {
 
 // WaitIn is the input of chrome_wait.
 type WaitIn struct {
-	Condition  WaitCondition   `json:"condition,omitzero" jsonschema:"what to wait for"`
-	AnyOf      []WaitCondition `json:"anyOf,omitempty" minItems:"1" maxItems:"10" jsonschema:"several conditions of which one is enough"`
-	TimeoutMs  int             `json:"timeoutMs,omitzero" min:"1" max:"120000" jsonschema:"how long to wait, in milliseconds; 10000 when absent"`
-	IntervalMs int             `json:"intervalMs,omitzero" min:"1" max:"10000" jsonschema:"how often to look, in milliseconds; 250 when absent"`
+	Condition  WaitCondition   `json:"condition,omitzero" brief:"" jsonschema:"what to wait for"`
+	AnyOf      []WaitCondition `json:"anyOf,omitempty" minItems:"1" maxItems:"10" brief:"one is enough" jsonschema:"several conditions of which one is enough"`
+	TimeoutMs  int             `json:"timeoutMs,omitzero" min:"1" max:"120000" brief:"default 10000" jsonschema:"how long to wait, in milliseconds; 10000 when absent"`
+	IntervalMs int             `json:"intervalMs,omitzero" min:"1" max:"10000" brief:"-" jsonschema:"how often to look, in milliseconds; 250 when absent"`
 	op.TabInput
 }
 
@@ -105,6 +105,7 @@ func (o WaitOut) Text() string {
 var opWait = op.Define(op.Spec{
 	Name: "page.wait", Tool: "chrome_wait", Profile: "page", Title: "Wait",
 	Summary: "Wait until the page shows something, leaves an address, loads or falls quiet.",
+	Brief:   "Wait until a condition holds.",
 	Doc: "Looks until the condition, or one of `anyOf`, holds, or the time is up: then `satisfied` is false and the observation says how the page stands. " +
 		"It looks into frames and shadow roots, follows navigations, and changes nothing unless an `expression` does.",
 	Effect: op.ReadOnly, Deadline: op.WaitDeadline, Tab: op.PageTab, PassesBy: true,

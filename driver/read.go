@@ -18,10 +18,10 @@ const (
 
 // ReadOptions are the fields of chrome_read but the tab.
 type ReadOptions struct {
-	Ref      string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" jsonschema:"read only this element (el-N), or go on where a frontier-N stopped"`
-	View     string `json:"view,omitzero" enum:"content|outline" jsonschema:"content (default) or only the headings"`
-	Query    string `json:"query,omitzero" maxLength:"500" jsonschema:"only what contains this text"`
-	MaxChars int    `json:"maxChars,omitzero" min:"1" max:"24000" jsonschema:"characters at most; 12000 when absent"`
+	Ref      string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" brief:"only el-N, or go on at frontier-N" jsonschema:"read only this element (el-N), or go on where a frontier-N stopped"`
+	View     string `json:"view,omitzero" enum:"content|outline" brief:"" jsonschema:"content (default) or only the headings"`
+	Query    string `json:"query,omitzero" maxLength:"500" brief:"only what has this text" jsonschema:"only what contains this text"`
+	MaxChars int    `json:"maxChars,omitzero" min:"1" max:"24000" brief:"default 12000" jsonschema:"characters at most; 12000 when absent"`
 }
 
 // BlockOut is one piece of the content.

@@ -26,14 +26,14 @@ const (
 
 // SnapshotOptions are the fields of chrome_snapshot but the tab.
 type SnapshotOptions struct {
-	Ref            string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" jsonschema:"expand this: a context or any element by its el-N, or go on where a frontier-N stopped"`
-	Mode           string `json:"mode,omitzero" enum:"auto|interactive|forms|pageMap|text|changes|full" jsonschema:"auto (default): actions and text; interactive: actions only; forms: form controls; pageMap: landmarks and headings; text: the content in order; changes: what changed since this session's last snapshot; full: everything, as JSON"`
-	Query          string `json:"query,omitzero" maxLength:"500" jsonschema:"words to look for: what fits best comes first and is listed as a match"`
-	MaxElements    int    `json:"maxElements,omitzero" min:"1" max:"80" jsonschema:"actions at most; 80 when absent"`
-	MaxTextChars   int    `json:"maxTextChars,omitzero" min:"1" max:"100000" jsonschema:"characters of the text form at most; 8000 when absent, never over 30000"`
-	ContainingText string `json:"containingText,omitzero" maxLength:"500" jsonschema:"only what contains this text, or stands in a row or item that does"`
-	Role           string `json:"role,omitzero" maxLength:"60" jsonschema:"only actions of this role, such as button"`
-	NearUID        string `json:"nearUid,omitzero" pattern:"^@?el-\\d+$" jsonschema:"nearest to this element first"`
+	Ref            string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" brief:"expand a context, el-N or frontier-N" jsonschema:"expand this: a context or any element by its el-N, or go on where a frontier-N stopped"`
+	Mode           string `json:"mode,omitzero" enum:"auto|interactive|forms|pageMap|text|changes|full" brief:"default auto" jsonschema:"auto (default): actions and text; interactive: actions only; forms: form controls; pageMap: landmarks and headings; text: the content in order; changes: what changed since this session's last snapshot; full: everything, as JSON"`
+	Query          string `json:"query,omitzero" maxLength:"500" brief:"words: best match first" jsonschema:"words to look for: what fits best comes first and is listed as a match"`
+	MaxElements    int    `json:"maxElements,omitzero" min:"1" max:"80" brief:"default and most 80" jsonschema:"actions at most; 80 when absent"`
+	MaxTextChars   int    `json:"maxTextChars,omitzero" min:"1" max:"100000" brief:"default 8000" jsonschema:"characters of the text form at most; 8000 when absent, never over 30000"`
+	ContainingText string `json:"containingText,omitzero" maxLength:"500" brief:"" jsonschema:"only what contains this text, or stands in a row or item that does"`
+	Role           string `json:"role,omitzero" maxLength:"60" brief:"" jsonschema:"only actions of this role, such as button"`
+	NearUID        string `json:"nearUid,omitzero" pattern:"^@?el-\\d+$" brief:"nearest to this el-N first" jsonschema:"nearest to this element first"`
 }
 
 // ActionOut is one thing that can be done.

@@ -41,6 +41,15 @@ type Error struct {
 // Error returns the message; the hint is for surfaces to show beside it.
 func (e *Error) Error() string { return e.Message }
 
+// Text is the error as a reader is shown it: the message, and the hint on a
+// line of its own.
+func (e *Error) Text() string {
+	if e.Hint == "" {
+		return "error: " + e.Message
+	}
+	return "error: " + e.Message + "\nhint: " + e.Hint
+}
+
 // Unwrap returns the error that caused e, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 

@@ -2,6 +2,7 @@ package op
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,11 +38,13 @@ var Profiles = []string{"core", "tabs", "page", "network", "capture", "interacti
 
 // Spec is what [Define] is told of an operation.
 type Spec struct {
-	Name     string // "page.snapshot"
-	Tool     string // "chrome_snapshot"
-	Profile  string // one of Profiles
-	Title    string // "Snapshot"
-	Summary  string // one sentence for a model's tool list
+	Name    string // "page.snapshot"
+	Tool    string // "chrome_snapshot"
+	Profile string // one of Profiles
+	Title   string // "Snapshot"
+	Summary string // one sentence for lists of tools
+	// Brief is what a model is told of the tool; Summary when empty.
+	Brief    string
 	Doc      string // what it does, never does, and returns; Markdown
 	Effect   Effect
 	Deadline DeadlineKind
@@ -97,6 +100,12 @@ type Descriptor struct {
 	Examples []Example          `json:"examples,omitempty"`
 	Errors   []Code             `json:"errors,omitempty"`
 	OneOf    [][]string         `json:"oneOf,omitempty"`
+	// Mixed says that the input of a call decides its class.
+	Mixed bool `json:"mixed,omitempty"`
+	// ModelText and ModelInput are what a model is told: description and
+	// schema in their short form, with the fields that it needs.
+	ModelText  string          `json:"modelText"`
+	ModelInput json.RawMessage `json:"modelInput"`
 }
 
 // Command is the tool's name on a command line: "chrome_tab_list" is
@@ -144,6 +153,7 @@ type Operation[C any] struct {
 	spec     Spec
 	input    func() (*schemaSet, error)
 	output   func() (*jsonschema.Schema, error)
+	mixed    bool
 	effectOf func(raw json.RawMessage) Effect
 	run      func(ctx context.Context, call C, raw json.RawMessage) (Result, error)
 }
@@ -161,10 +171,12 @@ type effecter interface{ EffectOf() Effect }
 func Define[C, I, O any](spec Spec, handler func(ctx context.Context, call C, in I) (O, error)) Operation[C] {
 	in := sync.OnceValues(func() (*schemaSet, error) { return inputSchema[I](spec) })
 	out := sync.OnceValues(func() (*jsonschema.Schema, error) { return outputSchema[O]() })
+	_, mixed := any(*new(I)).(effecter)
 	return Operation[C]{
 		spec:   spec,
 		input:  in,
 		output: out,
+		mixed:  mixed,
 		effectOf: func(raw json.RawMessage) Effect {
 			var v I
 			if json.Unmarshal(raw, &v) == nil {
@@ -249,7 +261,8 @@ func (o Operation[C]) Descriptor() (Descriptor, error) {
 	s := o.spec
 	return Descriptor{Name: s.Name, Tool: s.Tool, Profile: s.Profile, Title: s.Title, Summary: s.Summary, Doc: s.Doc,
 		Effect: s.Effect, Deadline: s.Deadline, Tab: s.Tab, PassesBy: s.PassesBy, Args: s.Args, Input: in.schema, Output: out,
-		Examples: s.Examples, Errors: s.Errors, OneOf: s.OneOf}, nil
+		Examples: s.Examples, Errors: s.Errors, OneOf: s.OneOf,
+		Mixed: o.mixed, ModelText: cmp.Or(s.Brief, s.Summary), ModelInput: in.model}, nil
 }
 
 // EffectOf returns the class of a call with this input.

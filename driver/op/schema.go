@@ -13,6 +13,7 @@ import (
 type schemaSet struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
+	model    json.RawMessage // its short form, see model.go
 }
 
 var typeSchemas = map[reflect.Type]*jsonschema.Schema{
@@ -50,7 +51,11 @@ func inputSchema[I any](spec Spec) (*schemaSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &schemaSet{schema: s, resolved: r}, nil
+	model, err := modelInput(s, reflect.TypeFor[I]())
+	if err != nil {
+		return nil, err
+	}
+	return &schemaSet{schema: s, resolved: r, model: model}, nil
 }
 
 func outputSchema[O any]() (*jsonschema.Schema, error) {
@@ -90,10 +95,7 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 			if !f.IsExported() || (f.Anonymous && f.Tag.Get("json") == "") {
 				continue
 			}
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "" {
-				name = f.Name
-			}
+			name := fieldName(f)
 			p := s.Properties[name]
 			if p == nil || name == "-" {
 				continue
@@ -107,6 +109,15 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 		}
 	}
 	return nil
+}
+
+// fieldName is the name of a struct's field in JSON.
+func fieldName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" {
+		return f.Name
+	}
+	return name
 }
 
 func bound(p *jsonschema.Schema, tag reflect.StructTag) error {

@@ -42,13 +42,13 @@ func (o *Object) UnmarshalJSON(b []byte) error {
 
 // Step is one call of a list.
 type Step struct {
-	Tool  string `json:"tool" minLength:"1" maxLength:"128" jsonschema:"name of the tool, such as chrome_click; not chrome_do"`
-	Input Object `json:"input,omitzero" jsonschema:"its input, as the tool takes it by itself"`
+	Tool  string `json:"tool" minLength:"1" maxLength:"128" brief:"" jsonschema:"name of the tool, such as chrome_click; not chrome_do"`
+	Input Object `json:"input,omitzero" brief:"" jsonschema:"its input, as the tool takes it by itself"`
 }
 
 // DoIn is the input of the operation [DoName].
 type DoIn struct {
-	Steps []Step `json:"steps" minItems:"1" maxItems:"20" jsonschema:"the calls, in order; the first that is not done ends the list"`
+	Steps []Step `json:"steps" minItems:"1" maxItems:"20" brief:"" jsonschema:"the calls, in order; the first that is not done ends the list"`
 }
 
 // StepResult is what became of one step that was begun or refused.

@@ -54,8 +54,8 @@ type Event struct {
 // Target selects the tab of a call: by exactly one of id, url or title.
 // The zero Target means the session's own tab.
 type Target struct {
-	By    string      `json:"by" enum:"id|url|title" jsonschema:"how the tab is given: its id, or a part of its URL or title that only it has"`
-	Value TargetValue `json:"value" jsonschema:"the tab id, or the text to look for"`
+	By    string      `json:"by" enum:"id|url|title" brief:"" jsonschema:"how the tab is given: its id, or a part of its URL or title that only it has"`
+	Value TargetValue `json:"value" brief:"" jsonschema:"the tab id, or the text to look for"`
 }
 
 // IsZero reports whether no target was given.
@@ -105,8 +105,8 @@ func targetValueSchema() *jsonschema.Schema {
 
 // TabInput is embedded in the input of every operation on a tab.
 type TabInput struct {
-	Target     Target `json:"target,omitzero" jsonschema:"the tab; without it the session's only tab, or a new one when it has none"`
-	Background *bool  `json:"background,omitempty" jsonschema:"true leaves the tab where it is, false shows it first, where the session may take the focus; default is the session's setting"`
+	Target     Target `json:"target,omitzero" brief:"the tab, when not your only one" jsonschema:"the tab; without it the session's only tab, or a new one when it has none"`
+	Background *bool  `json:"background,omitempty" brief:"" jsonschema:"true leaves the tab where it is, false shows it first, where the session may take the focus; default is the session's setting"`
 }
 
 // Session is who asks: an agent's session.
