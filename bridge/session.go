@@ -91,8 +91,23 @@ func (s *Server) sessionLocked(key string) *session {
 
 // lockedError says how to unlock the session.
 func lockedError(key string) *op.Error {
+	command := "pi-chrome authorize --session " + shellWord(key)
+	how := command + " on a command line"
+	if strings.HasPrefix(key, "session:") {
+		how = "/chrome authorize in Pi, or " + how
+	}
 	return op.Reject(op.SessionLocked, "session %q may not use the browser; nothing was done", key).
-		WithHint("The user unlocks it: /chrome authorize in Pi, or pi-chrome authorize --session %s on a command line.", key).WithDetail("session", key)
+		WithHint("The user unlocks it: %s.", how).WithDetail("session", key).WithDetail("command", command)
+}
+
+// shellWord is a text as one word of a shell.
+func shellWord(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:/@", r))
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 func checkSession(w wire.Session) (op.Session, *op.Error) {
