@@ -9,11 +9,15 @@ CHROME_TYPES := @types/chrome@0.3.7
 # Debian has, and the newest of all with a Node of its own.
 PI_NODE20    := @earendil-works/pi-coding-agent@0.74.2
 PI_LATEST    := @earendil-works/pi-coding-agent@1.6.0 node@24.20.0
+# Clients of the MCP server, for its tests. The inspector needs a newer Node
+# than Debian has, and takes that of the newest Pi.
+MCP_CLIENTS  := @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/inspector@2.12.0
 
 BUILD := .build
 TSC   := $(BUILD)/node/node_modules/.bin/tsc
 NPM   := npm install --silent --no-audit --no-fund --no-package-lock --no-save --prefix
 PI    := $(BUILD)/pi-node20/node_modules/.bin/pi $(BUILD)/pi-latest/node_modules/.bin/pi
+MCP   := $(BUILD)/mcp/node_modules/.bin/mcp-inspector
 SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # Headless browsers share the machine with each other: more packages at once
 # make the time limits of the tests mean less.
@@ -91,7 +95,7 @@ golden: needs ## write the golden files anew and show what changed; proves nothi
 build: # the one binary
 	go build -o $(BUILD)/pi-chrome ./cmd/pi-chrome
 
-needs: chromium display node $(PI) ## install what the tests use and this machine lacks
+needs: chromium display node $(PI) $(MCP) ## install what the tests use and this machine lacks
 
 # Branded Chrome does not load an unpacked extension from the command line, so
 # it does not count here.
@@ -114,6 +118,10 @@ install:
 
 $(TSC): Makefile | node
 	$(NPM) $(BUILD)/node $(TYPESCRIPT) $(CHROME_TYPES)
+	@touch $@
+
+$(MCP): Makefile | node
+	$(NPM) $(BUILD)/mcp $(MCP_CLIENTS)
 	@touch $@
 
 $(BUILD)/pi-node20/node_modules/.bin/pi: Makefile | node
