@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 //
 //	SITE   the fixtures' server
 //	OTHER  the same server under another site
+//	MCP    testdata/mcp
+//	NODE_MODULES, NODE24  clients of MCP, and a newer Node, of `make needs`
 func TestScripts(t *testing.T) {
 	site := fixtures.New()
 	server := httptest.NewServer(site)
@@ -49,6 +51,11 @@ func TestScripts(t *testing.T) {
 	box, err := sandbox.Start(ctx, sandbox.Options{Executable: exe, Note: t.Logf})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.Check(t, box.Close()) })
+
+	mcpData, err := filepath.Abs("testdata/mcp")
+	assert.NilError(t, err)
+	build, err := filepath.Abs("../../.build")
+	assert.NilError(t, err)
 
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -67,6 +74,9 @@ func TestScripts(t *testing.T) {
 			env.Values[browsersKey{}] = browsers{}
 			env.Setenv("SITE", server.URL)
 			env.Setenv("OTHER", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
+			env.Setenv("MCP", mcpData)
+			env.Setenv("NODE_MODULES", filepath.Join(build, "mcp/node_modules"))
+			env.Setenv("NODE24", filepath.Join(build, "pi-latest/node_modules/node/bin/node"))
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "home", "state"))
 			for _, name := range []string{"PI_CHROME_BROWSER", "DISPLAY"} {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
+
+	"pi-chrome/cmd/internal/owner"
 )
 
 // TestElementsAreWrittenShort: an element is a ref, HOW=VALUE, or JSON.
@@ -27,7 +29,7 @@ func TestElementsAreWrittenShort(t *testing.T) {
 		raw, err := in.build()
 		assert.NilError(t, err)
 		assert.Equal(t, string(raw), tt.want)
-		assert.NilError(t, validate(desc, raw), tt.arg)
+		assert.NilError(t, owner.Validate(desc.Name, raw), tt.arg)
 	}
 	for _, bad := range []string{"Save", "index=1", "by=find", `{"by":`} {
 		in := newInput(desc)
@@ -49,5 +51,5 @@ func TestStepsAreJSON(t *testing.T) {
 	var got struct{ Steps []struct{ Tool string } }
 	assert.NilError(t, json.Unmarshal(raw, &got))
 	assert.Equal(t, len(got.Steps), 2)
-	assert.NilError(t, validate(desc, raw))
+	assert.NilError(t, owner.Validate(desc.Name, raw))
 }

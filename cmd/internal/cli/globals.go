@@ -24,7 +24,8 @@ type globals struct {
 	front    bool
 	timeout  time.Duration
 
-	portNumber int // set by resolve
+	portNumber   int    // set by resolve
+	sessionGiven string // by flag or environment; "" for the default
 }
 
 // register adds the flags to set; values given before stay their defaults.
@@ -43,14 +44,16 @@ func (g *globals) register(set *pflag.FlagSet) {
 // resolve fills in what the environment says and checks the values.
 func (g *globals) resolve(env Environment) error {
 	or := func(to *string, name, fallback string) {
-		if *to == "" {
+		if *to == "" && name != "" {
 			*to = env.Getenv(name)
 		}
 		if *to == "" {
 			*to = fallback
 		}
 	}
-	or(&g.session, "PI_CHROME_SESSION", "default")
+	or(&g.session, "PI_CHROME_SESSION", "")
+	g.sessionGiven = g.session
+	or(&g.session, "", "default")
 	or(&g.port, "PI_CHROME_PORT", strconv.Itoa(bridge.DefaultPort))
 	or(&g.pace, "PI_CHROME_PACE", "fast")
 	or(&g.stateDir, "PI_CHROME_STATE_DIR", "")

@@ -16,7 +16,6 @@ import (
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/wire"
 	"pi-chrome/cmd/internal/owner"
-	"pi-chrome/driver"
 	"pi-chrome/driver/op"
 )
 
@@ -86,16 +85,6 @@ func findOperation(name string) (op.Descriptor, error) {
 	return op.Descriptor{}, e
 }
 
-// validate checks the input here, so that bad input needs no owner.
-func validate(desc op.Descriptor, raw json.RawMessage) error {
-	for _, o := range driver.Operations() {
-		if o.Name() == desc.Name {
-			return o.Validate(raw)
-		}
-	}
-	return op.Invalidf("unknown operation %q", desc.Name)
-}
-
 // operate checks the input, runs one operation and returns its output.
 func (a *app) operate(ctx context.Context, desc op.Descriptor, raw json.RawMessage) (output, error) {
 	return a.operateOn(ctx, func(ctx context.Context) (*client.Client, func(), error) {
@@ -112,7 +101,7 @@ func (a *app) operate(ctx context.Context, desc op.Descriptor, raw json.RawMessa
 // for one only when the input is good.
 func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*client.Client, func(), error), desc op.Descriptor, raw json.RawMessage) (output, error) {
 	raw = absolutePaths(a.env.Dir, desc.Tool, raw)
-	if err := validate(desc, raw); err != nil {
+	if err := owner.Validate(desc.Name, raw); err != nil {
 		e := asError(err)
 		if e.Hint == "" {
 			e = e.WithHint("pi-chrome help %s shows what it takes", desc.Command())

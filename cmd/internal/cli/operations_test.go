@@ -53,7 +53,7 @@ func TestExamplesAreValid(t *testing.T) {
 			assert.NilError(t, (&jsonValue{in: in}).Set(string(e.Input)), "%s: %s", d.Tool, e.Title)
 			raw, err := in.build()
 			assert.NilError(t, err)
-			assert.NilError(t, validate(d, raw), "%s: %s", d.Tool, e.Title)
+			assert.NilError(t, owner.Validate(d.Name, raw), "%s: %s", d.Tool, e.Title)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,15 +50,15 @@ func authorizeCommand() *command {
 	return requestCommand("authorize", groupOwner, "[MINUTES|indefinite]", "Let the session (--session) use the browser.",
 		"Sessions of other programs start locked. MINUTES is 1 to 10080, such as 30 or 30m; without it the session may use the browser until pi-chrome revoke.", 1,
 		func(a *app, ctx context.Context, c *client.Client, args []string) (output, error) {
-			minutes := 0
+			limit := 0
 			if len(args) == 1 && args[0] != "indefinite" {
-				n, err := strconv.Atoi(strings.TrimSuffix(args[0], "m"))
-				if err != nil || n < 1 || n > 7*24*60 {
+				n, err := minutes(args[0])
+				if err != nil {
 					return output{}, usageError("authorize", "MINUTES is %q; allowed: 1 to 10080, or indefinite", args[0])
 				}
-				minutes = n
+				limit = n
 			}
-			auth, err := owner.Authorize(ctx, c, a.globals.session, minutes)
+			auth, err := owner.Authorize(ctx, c, a.globals.session, limit)
 			if err != nil {
 				return output{}, err
 			}

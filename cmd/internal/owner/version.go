@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -66,3 +67,14 @@ var Fingerprint = sync.OnceValues(func() (string, error) {
 	}
 	return wire.FingerprintOf(list)
 })
+
+// Validate checks an input against an operation's schema, so that bad input
+// needs no owner. The error is an *op.Error of kind invalid.
+func Validate(operation string, raw json.RawMessage) error {
+	for _, o := range driver.Operations() {
+		if o.Name() == operation {
+			return o.Validate(raw)
+		}
+	}
+	return op.Invalidf("unknown operation %q", operation)
+}
