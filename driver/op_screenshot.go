@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 
 	"pi-chrome/cdpmodel"
@@ -138,7 +135,8 @@ var opScreenshot = op.Define(op.Spec{
 		"`full-page-tiles` returns one picture for every viewport's height of the page, from top to bottom, without a gap. " +
 		"Bounds, all checked before the first picture: 200 tiles, a device pixel ratio of 4, 16,777,216 pixels a picture and 67,108,864 together; " +
 		"besides, 16 MiB of picture data.\n\n" +
-		"Chrome tells the page of a resize to its own size for every tile; where it stands scrolled stays the same.\n\n" +
+		"Chrome tells the page of a resize to its own size for every tile; where it stands scrolled stays the same. " +
+		"A page with scroll bars that take room is pictured as it is laid out without them.\n\n" +
 		"On a command line and in an agent the pictures are files; `path` and `directory` name them.",
 	Effect: op.ReadOnly, Deadline: op.ScreenshotDeadline, Tab: op.PageTab,
 	Examples: []op.Example{
@@ -157,51 +155,45 @@ func screenshot(ctx context.Context, c *Call, in ScreenshotIn) (ScreenshotOut, e
 	if err != nil {
 		return ScreenshotOut{}, err
 	}
-	var metrics page.GetLayoutMetricsResult
-	var view struct{ Width, Height, DPR float64 }
-	err = together(
-		func() error { return t.leaseFrames(ctx) },
-		func() (err error) { metrics, err = call(ctx, t.conn, page.GetLayoutMetrics, cdp.Empty{}); return err },
-		func() error { return t.run(ctx, main, "view", &view) },
-	)
+	release, err := t.holdView(ctx, in.kind() == captureTiles)
 	if err != nil {
 		return ScreenshotOut{}, err
 	}
-	shot := camera{t: t, main: main, format: page.CaptureScreenshotFormatPng}
-	out := ScreenshotOut{Format: "png"}
+	defer release()
+	shot := camera{t: t, main: main, format: page.CaptureScreenshotFormatPng, quality: 80}
 	if in.Format == "jpeg" {
-		out.Format, shot.format = "jpeg", page.CaptureScreenshotFormatJpeg
+		shot.format = page.CaptureScreenshotFormatJpeg
 		if in.Quality != nil {
-			q := int64(*in.Quality)
-			shot.quality = &q
+			shot.quality = int64(*in.Quality)
 		}
 	}
+	if err := together(
+		func() error { return t.leaseFrames(ctx) },
+		func() error { return shot.measure(ctx) },
+	); err != nil {
+		return ScreenshotOut{}, err
+	}
+	out := ScreenshotOut{Format: string(shot.format)}
 	if in.kind() == captureViewport {
 		out.Kind = "image"
-		if err := cdpmodel.CheckCapture(view.Width, view.Height, view.DPR); err != nil {
+		if err := cdpmodel.CheckCapture(shot.view.Width, shot.view.Height, shot.view.DPR); err != nil {
 			return ScreenshotOut{}, t.planError(err)
 		}
-		if out.DataURL, err = shot.take(ctx, nil); err != nil {
-			return ScreenshotOut{}, err
-		}
+		out.DataURL, err = shot.viewport(ctx)
 	} else {
 		out.Kind = "tile-set"
-		if metrics.CSSLayoutViewport == nil || metrics.CSSContentSize == nil {
-			return ScreenshotOut{}, errors.New("the browser did not say how large the page is")
-		}
-		plan, err := cdpmodel.PlanTiles(cdpmodel.Geometry{
-			Width: math.Ceil(metrics.CSSContentSize.Width), Height: math.Ceil(metrics.CSSContentSize.Height),
-			ViewportHeight: float64(metrics.CSSLayoutViewport.ClientHeight), DPR: view.DPR})
-		if err != nil {
-			return ScreenshotOut{}, t.planError(err)
-		}
-		out.Dimensions = &Dimensions{Width: plan.Width, Height: plan.Height, ViewportHeight: plan.ViewportHeight, DPR: plan.DPR}
-		if out.Tiles, err = shot.tiles(ctx, c, plan.Tiles); err != nil {
+		var plan cdpmodel.TilePlan
+		if plan, err = shot.plan(); err != nil {
 			return ScreenshotOut{}, err
 		}
-		if out.Notes, err = t.pageNotes(ctx, main, plan.Geometry); err != nil {
-			return ScreenshotOut{}, err
+		plan, out.Tiles, err = shot.page(ctx, c, plan)
+		if err == nil {
+			out.Dimensions = &Dimensions{Width: plan.Width, Height: plan.Height, ViewportHeight: plan.ViewportHeight, DPR: plan.DPR}
+			out.Notes, err = t.pageNotes(ctx, main, plan.Geometry)
 		}
+	}
+	if err != nil {
+		return ScreenshotOut{}, err
 	}
 	if out.Tab, err = t.conn.Info(ctx); err != nil {
 		return ScreenshotOut{}, fmt.Errorf("reading the tab: %w", err)
@@ -233,94 +225,4 @@ func (t *Tab) pageNotes(ctx context.Context, main frameRef, g cdpmodel.Geometry)
 		notes = append(notes, fmt.Sprintf("%s scrolls by itself: %g px of it are not in the picture", now.Box.Name, now.Box.Hidden))
 	}
 	return notes, nil
-}
-
-// camera takes the pictures of one result.
-type camera struct {
-	t       *Tab
-	main    frameRef
-	format  page.CaptureScreenshotFormat
-	quality *int64
-	bytes   int
-}
-
-// tiles pictures the tiles. Where the page stands scrolled is the same
-// afterwards.
-func (s *camera) tiles(ctx context.Context, c *Call, plan []cdpmodel.Tile) (out []TileOut, err error) {
-	if err := s.t.run(ctx, s.main, "scroll_keep", nil, false); err != nil {
-		return nil, err
-	}
-	defer func() {
-		// Also for a caller that has gone; in a page that has gone there is
-		// nothing to put back.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreBound)
-		defer cancel()
-		if e := s.t.run(ctx, s.main, "scroll_keep", nil, true); err == nil {
-			err = e
-		}
-	}()
-	for i, tile := range plan {
-		url, err := s.take(ctx, &page.Viewport{X: 0, Y: tile.Y, Width: tile.Width, Height: tile.Height, Scale: 1})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, TileOut{Y: tile.Y, DataURL: url})
-		c.progress(i+1, len(plan), fmt.Sprintf("tile %d of %d", i+1, len(plan)))
-	}
-	return out, nil
-}
-
-// restoreBound is how long putting the scroll positions back may take.
-const restoreBound = 2 * time.Second
-
-// take pictures the viewport, or the clip wherever in the page it lies, and
-// returns a data URL.
-func (s *camera) take(ctx context.Context, clip *page.Viewport) (string, error) {
-	data, err := s.shoot(ctx, clip)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		// No frame came: a navigation or the window may have ended what the
-		// lease holds. To picture a page again changes nothing.
-		if err := errors.Join(s.t.releaseFrames(ctx), s.t.leaseFrames(ctx)); err != nil {
-			return "", err
-		}
-		data, err = s.shoot(ctx, clip)
-	}
-	if err != nil {
-		return "", fmt.Errorf("picturing the page: %w", err)
-	}
-	id := s.t.conn.Key().TabID
-	if now, err := s.t.mainFrame(); err != nil || now.loader != s.main.loader {
-		return "", op.Reject(op.DocumentChanged, "tab %d went to another page while it was pictured; nothing was kept", id).
-			WithHint("wait until the page has loaded, then take the screenshot again")
-	}
-	if len(data) == 0 {
-		return "", fmt.Errorf("the browser sent an empty picture of tab %d", id)
-	}
-	url := "data:image/" + string(s.format) + ";base64," + base64.StdEncoding.EncodeToString(data)
-	if s.bytes += len(url); s.bytes > cdpmodel.MaxCaptureBytes {
-		return "", op.Reject(op.CaptureLimit, "Screenshot capture requires more than %d bytes of picture data; tab %d was not changed", cdpmodel.MaxCaptureBytes, id).
-			WithHint("use the format jpeg with a lower quality, or picture the viewport")
-	}
-	return url, nil
-}
-
-// shotBound is how long one picture may take; it needs a tenth of a second.
-const shotBound = 10 * time.Second
-
-func (s *camera) shoot(ctx context.Context, clip *page.Viewport) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, shotBound, fmt.Errorf("no picture came within %s: %w", shotBound, context.DeadlineExceeded))
-	defer cancel()
-	surface, beyond := true, clip != nil
-	res, err := call(ctx, s.t.conn, page.CaptureScreenshot, page.CaptureScreenshotParams{
-		Format: s.format, Quality: s.quality, Clip: clip, FromSurface: &surface, CaptureBeyondViewport: &beyond})
-	return res.Data, err
-}
-
-// planError explains a capture that would pass a bound.
-func (t *Tab) planError(err error) error {
-	e := op.Reject(op.CaptureLimit, "%s", err).WithCause(err).WithDetail("tabId", t.conn.Key().TabID)
-	if p, ok := errors.AsType[*cdpmodel.PlanError](err); ok {
-		e.WithDetail("bound", p.Bound)
-	}
-	return e.WithHint("nothing was pictured; picture the viewport, or a part of the page at a time")
 }

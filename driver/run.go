@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/chromedp/cdproto/inspector"
@@ -97,6 +98,13 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 			if err := t.show(ctx); err != nil {
 				return op.Result{}, d.explain(call, o, input, err)
 			}
+		}
+		if strings.HasPrefix(o.Name(), "input.") {
+			release, err := t.holdView(ctx, false)
+			if err != nil {
+				return op.Result{}, d.explain(call, o, input, err)
+			}
+			defer release()
 		}
 	}
 	res, err := o.Run(ctx, call, input)

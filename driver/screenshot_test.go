@@ -87,6 +87,9 @@ func TestScreenshotFailures(t *testing.T) {
 			r.Reset()
 			r.FailNth("", i, err)
 			_, got := s.Run("page.screenshot", `{"fullPage":true}`)
+			if len(r.Calls()) < i {
+				break // after a failure that left the scroll bars away, there is less to do
+			}
 			e := op.AsError(got)
 			assert.Assert(t, e != nil && e.Kind == op.Rejected && e.Message != "" && e.Hint != "", "call %d with %v: %v", i, err, got)
 		}

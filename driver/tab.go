@@ -48,8 +48,10 @@ type Tab struct {
 	dialog    *Dialog
 	watchers  map[int]func(op.Event)
 	nextWatch int
-	unknown   int  // events that nothing knows, for status
-	leased    bool // the frame lease is on
+	unknown   int           // events that nothing knows, for status
+	leased    bool          // the frame lease is on
+	holders   int           // of the view; -1 is one that has it alone. See holdView
+	free      chan struct{} // closed when a holder leaves; nil when nobody waits
 	crashed   bool
 	downloads int // downloads begun, for receipts
 	gen       cdpmodel.Generation

@@ -83,9 +83,33 @@ var screenshotCases = []drivertest.Case{
 	{Name: "screenshot--wide", Page: "screenshot/wide.html", Do: func(s *drivertest.Scenario) {
 		all, out := whole(s)
 		assert.Equal(s.T, out.Dimensions.Width, 3000.0)
-		// Beyond the width of the viewport Chrome now and then pictures a
-		// part of before; see docs/rough-edges.md.
-		drivertest.ColorAt(s.T, all, 1200, 100, color.RGBA{153, 0, 102, 255}, 3)
+		for _, x := range []int{5, 1200, 1290, 2400, 2570, 2990} {
+			drivertest.ColorAt(s.T, all, x, 100, color.RGBA{uint8(255 - x*255/3000), 0, uint8(x * 255 / 3000), 255}, 3)
+		}
+	}},
+	{Name: "screenshot--bars", Page: "screenshot/cells.html#1", Do: func(s *drivertest.Scenario) {
+		// Scroll bars are not in the picture, take no room in it, and are
+		// there again afterwards; so is what the page has for styles.
+		const looks = "[document.documentElement.clientWidth, document.documentElement.clientHeight, document.adoptedStyleSheets.length]"
+		before := s.Eval(looks)
+		assert.Assert(s.T, s.Eval("document.documentElement.clientWidth < innerWidth && document.documentElement.clientHeight < innerHeight") == "true", before)
+		all, out := whole(s)
+		assert.Equal(s.T, fmt.Sprint(out.Dimensions.ViewportHeight), s.Eval("innerHeight"))
+		for y := 50; y < 2500; y += 100 {
+			for x := 50; x < 3000; x += 100 {
+				drivertest.ColorAt(s.T, all, x, y, color.RGBA{uint8(x / 100 * 8), uint8(y / 100 * 9), 90, 255}, 0)
+			}
+		}
+		assert.Equal(s.T, s.Eval(looks), before)
+		// What is at the right edge of a page that is only higher than the view.
+		s.Eval("(document.body.innerHTML = '<div style=\"width: 100%; height: 2000px; background: #123456\"></div>')")
+		before = s.Eval(looks)
+		all, out = whole(s)
+		assert.Equal(s.T, fmt.Sprint(out.Dimensions.Width), s.Eval("innerWidth"))
+		drivertest.ColorAt(s.T, all, all.Bounds().Dx()-1, 1900, color.RGBA{0x12, 0x34, 0x56, 255}, 0)
+		assert.Equal(s.T, s.Eval(looks), before)
+		fine, coarse := s.Call("page.screenshot", `{"fullPage":true,"format":"jpeg","quality":100}`), s.Call("page.screenshot", `{"fullPage":true,"format":"jpeg","quality":0}`)
+		assert.Assert(s.T, len(coarse.Value) < len(fine.Value))
 	}},
 	{Name: "screenshot--frames", Page: "screenshot/frames.html", Do: func(s *drivertest.Scenario) {
 		all, _ := whole(s)

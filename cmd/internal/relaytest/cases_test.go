@@ -135,7 +135,7 @@ func relayLane(t *testing.T, l *Lane, site *drivertest.Site) drivertest.Lane {
 }
 
 // alone are the topics whose cases share state on the server.
-var alone = []string{"apps", "screenshot"} // for pictures see docs/rough-edges.md
+var alone = []string{"apps"}
 
 // differs are the cases that cannot hold over the relay. Each has a test of its
 // own for what holds instead.

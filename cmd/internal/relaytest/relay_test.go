@@ -31,6 +31,7 @@ func TestHeadless(t *testing.T) {
 	t.Run("a data address", func(t *testing.T) { dataAddress(t, l) })
 	t.Run("tabs that ask before they close", func(t *testing.T) { closesAsking(t, l) })
 	t.Run("worker stopped", func(t *testing.T) { workerStopped(t, l) })
+	t.Run("pictures", func(t *testing.T) { pictures(t, l) })
 	t.Run("owner killed", func(t *testing.T) { ownerKilled(t, l) })
 	t.Run("interrupted command", func(t *testing.T) { interrupted(t, l) })
 	t.Run("page cases", func(t *testing.T) { pageCases(t, l, pagecases.All()) })

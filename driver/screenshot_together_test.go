@@ -1,0 +1,147 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/color"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"pi-chrome/driver/drivertest"
+)
+
+// cells checks that a full-page picture of screenshot/cells.html#n shows every
+// cell of the page where it is. It may be called from several goroutines.
+func cells(s *drivertest.Scenario, n int) error {
+	res, err := s.Run("page.screenshot", `{"fullPage":true}`)
+	if err != nil {
+		return err
+	}
+	var out ScreenshotOut
+	if err := json.Unmarshal(res.Value, &out); err != nil {
+		return err
+	}
+	if d := out.Dimensions; d.Width != 3000 || d.Height != 2500 {
+		return fmt.Errorf("the page is %g × %g", d.Width, d.Height)
+	}
+	for i, tile := range out.Tiles {
+		img := drivertest.Picture(s.T, tile.DataURL)
+		if img.Bounds().Dx() != 3000 {
+			return fmt.Errorf("tile %d is %v", i, img.Bounds())
+		}
+		for y := range img.Bounds().Dy() {
+			for x := 5; x < 3000; x += 10 {
+				want := color.RGBA{uint8(x / 100 * 8), uint8((y + int(tile.Y)) / 100 * 9), uint8(40 + 50*n), 255}
+				if got := color.RGBAModel.Convert(img.At(x, y)); got != want {
+					return fmt.Errorf("tile %d: pixel %d,%d is %v, want %v", i, x, y, got, want)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TestScreenshotTogether pictures four hidden tabs of one browser at the same
+// time, pages that are wider and higher than the view, and each of them twice
+// at once. No picture may need a view of another size: Chrome fills up with
+// repetitions what it has not got in time.
+func TestScreenshotTogether(t *testing.T) {
+	var all []*drivertest.Scenario
+	for n := range 4 {
+		s := start(t, fmt.Sprint("screenshot/cells.html#", n))
+		s.Call("page.screenshot", `{}`)
+		recorded(s).Reset()
+		all = append(all, s)
+	}
+	var wg sync.WaitGroup
+	for n, s := range all {
+		for range 2 {
+			wg.Go(func() { assert.Check(t, cells(s, n), "tab %d", n) })
+		}
+	}
+	wg.Wait()
+	for _, s := range all {
+		var view []float64
+		assert.NilError(t, json.Unmarshal([]byte(s.Eval("[innerWidth, innerHeight]")), &view))
+		shots := 0
+		for _, c := range recorded(s).Calls() {
+			if c.Method != "Page.captureScreenshot" {
+				continue
+			}
+			var in struct {
+				Clip struct{ Width, Height, Scale float64 }
+			}
+			assert.NilError(t, json.Unmarshal([]byte(c.Params), &in))
+			assert.DeepEqual(t, []float64{in.Clip.Width, in.Clip.Height, in.Clip.Scale}, append(view, 1))
+			shots++
+		}
+		assert.Equal(t, shots, 2*4*3)
+	}
+}
+
+// TestScreenshotWaitsItsTurn checks that who waits for another picture of the
+// tab can leave.
+func TestScreenshotWaitsItsTurn(t *testing.T) {
+	s := start(t, "screenshot/cells.html#0")
+	d := New(nil)
+	defer d.Close()
+	run := func(ctx context.Context, before func()) error {
+		_, err := d.Run(ctx, "page.screenshot", &Call{Conn: s.Conn, Progress: func(done, _ int, _ string) {
+			if done == 1 && before != nil {
+				before()
+			}
+		}}, json.RawMessage(`{"fullPage":true}`))
+		return err
+	}
+	assert.NilError(t, run(t.Context(), func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorContains(t, run(ctx, nil), "canceled")
+	}))
+}
+
+// TestScreenshotAndInput clicks while the whole page is pictured, again and
+// again: every press reaches its button.
+func TestScreenshotAndInput(t *testing.T) {
+	s := start(t, "screenshot/cells.html#1")
+	s.Eval(`(() => {
+		globalThis.hits = [];
+		addEventListener('mousedown', (e) => hits.push(e.target.textContent));
+		for (const [name, x, y] of [['a', 40, 40], ['b', 900, 500]]) {
+			const b = document.createElement('button');
+			b.id = b.textContent = name;
+			b.style.cssText = 'position: absolute; left: ' + x + 'px; top: ' + y + 'px; width: 60px; height: 30px';
+			document.body.append(b);
+		}
+	})()`)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for pictured := false; ; pictured = true {
+			select {
+			case <-done:
+				assert.Check(t, pictured)
+				return
+			default:
+			}
+			if _, err := s.Run("page.screenshot", `{"fullPage":true}`); !assert.Check(t, err) {
+				return
+			}
+		}
+	})
+	var want []string
+	for i := range 10 {
+		name := string(rune('a' + i%2))
+		want = append(want, name)
+		_, err := s.Run("input.click", map[string]any{"selector": "#" + name})
+		assert.Check(t, err)
+	}
+	close(done)
+	wg.Wait()
+	var hits []string
+	assert.NilError(t, json.Unmarshal([]byte(s.Eval("hits")), &hits))
+	assert.DeepEqual(t, hits, want)
+}
