@@ -18,11 +18,21 @@ type SessionStatus struct {
 	Title         string            `json:"title,omitempty"`
 	Authorization AuthorizationMode `json:"authorization"`
 	ExpiresAt     time.Time         `json:"expiresAt,omitzero"`
+	Generation    int               `json:"authorizationGeneration"` // rises with each change of it
 	ConnectorID   string            `json:"connectorId,omitempty"`
 	Targets       []OwnedTarget     `json:"targets"`
+	Released      []ReleasedTab     `json:"released,omitempty"` // tabs that it left to the user, the latest last
 	Queued        int               `json:"queued"`
 	Executing     int               `json:"executing"`
 	LastUsedAt    time.Time         `json:"lastUsedAt,omitzero"`
+	Last          *LastCommand      `json:"last,omitempty"` // that this owner saw
+}
+
+// LastCommand is the latest command of a session that is over.
+type LastCommand struct {
+	Operation string    `json:"operation"`
+	Outcome   string    `json:"outcome"` // ok, or kind/code
+	At        time.Time `json:"at"`
 }
 
 // Requirement is one thing that must hold before a session can act.
@@ -84,11 +94,25 @@ type SessionParams struct {
 	Session string `json:"session"`
 }
 
+// CleanupParams are of the request "cleanup".
+type CleanupParams struct {
+	Session string `json:"session"`
+	Keep    bool   `json:"keep,omitempty"` // leave the tabs to the user instead of closing them
+}
+
+// CleanupAllParams are of the request "cleanup-all".
+type CleanupAllParams struct {
+	Keep bool `json:"keep,omitempty"`
+}
+
 // AuthorizeParams are of the request "authorize".
 type AuthorizeParams struct {
 	Session string            `json:"session"`
 	Mode    AuthorizationMode `json:"mode"`              // until or indefinite
 	Minutes int               `json:"minutes,omitempty"` // of until
+	// IfGeneration is the generation that the change is for; after another
+	// change it is refused.
+	IfGeneration *int `json:"ifGeneration,omitempty"`
 }
 
 // ConnectorParams name a profile, by id or label, in a request.
@@ -145,15 +169,21 @@ func (s *Server) admin(ctx context.Context, method string, params json.RawMessag
 		if err != nil {
 			return nil, err
 		}
-		a, oerr := s.authorize(in.Session, Locked, time.Time{})
+		a, oerr := s.authorize(in.Session, authorizationChange{mode: Locked})
 		return reply(a, nilable(oerr))
 	case "cleanup":
-		in, err := decodeParams[SessionParams](method, params)
+		in, err := decodeParams[CleanupParams](method, params)
 		if err != nil {
 			return nil, err
 		}
-		done, oerr := s.cleanup(ctx, in.Session)
+		done, oerr := s.cleanup(ctx, in.Session, in.Keep)
 		return reply(done, nilable(oerr))
+	case "cleanup-all":
+		in, err := decodeParams[CleanupAllParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.cleanupAll(ctx, in.Keep), nil)
 	case "unpair", "forget":
 		in, err := decodeParams[ConnectorParams](method, params)
 		if err != nil {
@@ -253,7 +283,7 @@ func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
 	default:
 		return nil, op.Invalidf("authorize: mode is %q; allowed: until, indefinite", in.Mode)
 	}
-	a, oerr := s.authorize(in.Session, in.Mode, until)
+	a, oerr := s.authorize(in.Session, authorizationChange{mode: in.Mode, until: until, ifGeneration: in.IfGeneration})
 	if oerr == nil && s.relay != nil {
 		// The user has spoken: a canceled debugger may attach again.
 		for _, c := range s.relay.Connectors() {
@@ -352,7 +382,12 @@ func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
 		if st.Title == "" {
 			st.Title = ses.record.Title
 		}
-		st.Authorization = a.effective(key, time.Now())
+		st.Authorization, st.Generation = a.effective(key, time.Now()), a.Generation
+		st.Released = slices.Clone(ses.record.Released)
+		if ses.last.Operation != "" {
+			last := ses.last
+			st.Last = &last
+		}
 		if st.Authorization == AuthorizedUntil {
 			st.ExpiresAt = a.Until
 		}
@@ -509,10 +544,10 @@ func (s *Server) unpair(ctx context.Context, name string, forget bool) (profileR
 		}
 		s.mu.Unlock()
 		for key := range keys {
-			if _, err := s.authorize(key, Locked, time.Time{}); err != nil {
+			if _, err := s.authorize(key, authorizationChange{mode: Locked}); err != nil {
 				return ref, err
 			}
-			if _, err := s.cleanup(ctx, key); err != nil {
+			if _, err := s.cleanup(ctx, key, false); err != nil {
 				return ref, err
 			}
 		}

@@ -173,7 +173,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	s.info = OwnerInfo{Version: opts.Version, Build: opts.Build, Operations: opts.OperationsFingerprint,
 		Fingerprint: wire.Fingerprint(), BridgeEpoch: wire.NewSecret(), StateDir: opts.StateDir, PID: os.Getpid(), StartedAt: time.Now()}
 	for _, r := range snap.sessions {
-		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}}
+		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}, noted: r.LastUsed}
 	}
 	for _, r := range snap.targets {
 		s.records[r.Nonce] = &r
@@ -235,11 +235,8 @@ func (s *Server) touch() {
 }
 
 func (s *Server) watchIdle() {
-	idle := s.opts.IdleTimeout
-	if idle < 0 {
-		return
-	}
-	if idle == 0 {
+	idle, forever := s.opts.IdleTimeout, s.opts.IdleTimeout < 0
+	if idle <= 0 {
 		idle = defaultIdle
 	}
 	tick := time.NewTicker(min(max(idle/10, time.Millisecond), time.Minute))
@@ -250,13 +247,14 @@ func (s *Server) watchIdle() {
 			return
 		case <-tick.C:
 		}
-		s.releaseSessions(time.Now().Add(-sessionMemory))
+		s.noteUses()
+		s.releaseSessions(s.ctx, time.Now().Add(-sessionMemory))
 		live := s.profiles.anyLive()
 		s.mu.Lock()
 		if live || len(s.clients) > 0 || len(s.commands) > 0 {
 			s.lastBusy = time.Now()
 		}
-		expired := time.Since(s.lastBusy) >= idle
+		expired := !forever && time.Since(s.lastBusy) >= idle
 		s.mu.Unlock()
 		if expired {
 			s.log.Info("owner ends: idle", "for", idle)

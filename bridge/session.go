@@ -18,53 +18,6 @@ const (
 	maxSessionQueue = 64
 )
 
-// Authorization says whether a session may use the browser. The zero value is
-// the default of the session's kind.
-type Authorization struct {
-	Mode       AuthorizationMode `json:"mode,omitempty"`
-	Until      time.Time         `json:"until,omitzero"`       // of AuthorizedUntil
-	Generation int               `json:"generation,omitempty"` // rises with each change
-}
-
-// AuthorizationMode is the state of an authorization.
-type AuthorizationMode string
-
-// The modes.
-const (
-	Locked               AuthorizationMode = "locked"
-	AuthorizedUntil      AuthorizationMode = "until"
-	AuthorizedIndefinite AuthorizationMode = "indefinite"
-)
-
-// allows reports whether a session with this key may act at the time.
-// Somebody typed the commands of the command line; agents inside other
-// programs (Pi, MCP) ask first.
-func (a Authorization) allows(key string, now time.Time) bool {
-	switch a.effective(key, now) {
-	case AuthorizedUntil, AuthorizedIndefinite:
-		return true
-	}
-	return false
-}
-
-func (a Authorization) effective(key string, now time.Time) AuthorizationMode {
-	switch a.Mode {
-	case AuthorizedIndefinite:
-		return AuthorizedIndefinite
-	case AuthorizedUntil:
-		if now.Before(a.Until) {
-			return AuthorizedUntil
-		}
-		return Locked
-	case Locked:
-		return Locked
-	}
-	if strings.HasPrefix(key, "session:") || strings.HasPrefix(key, "mcp:") {
-		return Locked
-	}
-	return AuthorizedIndefinite
-}
-
 // session is an agent's session. Its fields are guarded by Server.mu.
 //
 // Commands enter one after the other, in the order in which they arrived: the
@@ -75,8 +28,11 @@ type session struct {
 	title   string         // the latest
 	groups  map[string]int // tab group by connector id
 	queue   []*command
-	running bool // a goroutine works on the queue
-	listed  int  // lists of steps under way
+	running bool      // a goroutine works on the queue
+	listed  int       // lists of steps under way
+	noted   time.Time // the LastUsed that is on the disk
+	last    LastCommand
+	locking int // locks that the disk has not taken yet
 }
 
 // sessionLocked returns the session with the key, making it when it is new.
@@ -475,48 +431,6 @@ func listLabels(refs []profileRef) string {
 	return strings.Join(parts, ", ")
 }
 
-// authorize changes a session's authorization, durably. Locking withdraws its
-// queued commands and cancels the executing ones: lock wins every race,
-// because a command looks again before it starts.
-func (s *Server) authorize(key string, mode AuthorizationMode, until time.Time) (Authorization, *op.Error) {
-	if _, err := checkSession(wire.Session{Key: key}); err != nil {
-		return Authorization{}, err
-	}
-	s.mu.Lock()
-	ses := s.sessionLocked(key)
-	old := ses.record.Authorized
-	next := Authorization{Mode: mode, Until: until, Generation: old.Generation + 1}
-	if mode == Locked {
-		// Locked at once, even if the disk then refuses to remember it.
-		ses.record.Authorized = next
-	}
-	rec := ses.record
-	rec.Authorized = next
-	var hit []*command
-	if mode == Locked {
-		for _, c := range s.commands {
-			if c.session.Key == key {
-				hit = append(hit, c)
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range hit {
-		if !s.withdraw(c, lockedError(key)) {
-			c.cancel(endsWith(context.Canceled, lockedError(key)))
-		}
-	}
-	if err := s.store.save(&rec, nil, nil); err != nil {
-		return old, writeFailed(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ses.record.Authorized.Generation < next.Generation {
-		ses.record.Authorized = next
-	}
-	return ses.record.Authorized, nil
-}
-
 // debuggerCanceled locks every session that works in the profile: the user
 // pressed Cancel on the banner of the debugger.
 func (s *Server) debuggerCanceled(c *Connector, tabID int) {
@@ -534,16 +448,16 @@ func (s *Server) debuggerCanceled(c *Connector, tabID int) {
 	}
 	s.mu.Unlock()
 	for _, key := range keys {
-		if _, err := s.authorize(key, Locked, time.Time{}); err != nil {
+		if _, err := s.authorize(key, authorizationChange{mode: Locked}); err != nil {
 			s.log.Error("locking a session after the debugger was canceled", "session", key, "err", err)
 		}
 	}
 	s.log.Warn("the user canceled the debugger: sessions locked", "connector", c.ID(), "tab", tabID, "sessions", len(keys))
 }
 
-// sessionRecordFor makes the profile the session's own and returns the record to
-// store.
-func (s *Server) sessionRecordFor(key, connectorID string) sessionRecord {
+// sessionRecordFor makes the profile the session's own and returns the change
+// to store.
+func (s *Server) sessionRecordFor(key, connectorID string) *sessionEdit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ses := s.sessionLocked(key)
@@ -551,33 +465,11 @@ func (s *Server) sessionRecordFor(key, connectorID string) sessionRecord {
 	if ses.title != "" {
 		ses.record.Title = ses.title
 	}
-	return ses.record
-}
-
-// sessionMemory is how long an owner remembers a session that owns nothing.
-const sessionMemory = 24 * time.Hour
-
-// releaseSessions forgets sessions that were last used before the time, own
-// no tab, and were neither authorized nor locked by anybody.
-func (s *Server) releaseSessions(before time.Time) {
-	s.mu.Lock()
-	holds := map[string]bool{}
-	for _, r := range s.records {
-		holds[r.Session] = true
-	}
-	var gone []string
-	for key, ses := range s.sessions {
-		if !ses.running && !holds[key] && ses.record.Authorized == (Authorization{}) && ses.record.LastUsed.Before(before) {
-			delete(s.sessions, key)
-			gone = append(gone, key)
-		}
-	}
-	s.mu.Unlock()
-	for _, key := range gone {
-		if err := s.store.deleteSession(key); err != nil {
-			s.log.Warn("forgetting a session", "session", key, "err", err)
-		}
-	}
+	title, used := ses.record.Title, ses.record.LastUsed
+	return &sessionEdit{key: key, apply: func(r *sessionRecord) error {
+		r.ConnectorID, r.Title, r.LastUsed = connectorID, title, used
+		return nil
+	}}
 }
 
 func asOpError(err error) *op.Error {

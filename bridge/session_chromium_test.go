@@ -155,7 +155,7 @@ func TestOwnedTabsInChromium(t *testing.T) {
 	r = run(conn, "page.snapshot", `{"expression":"location.href","target":{"by":"url","value":"html,mine"}}`)
 	wantOK(t, r)
 	assert.Equal(t, string(r.Value), `"data:text/html,mine"`)
-	done, oerr := s.cleanup(t.Context(), "default")
+	done, oerr := s.cleanup(t.Context(), "default", false)
 	assert.Assert(t, oerr == nil, "%v", oerr)
 	assert.Equal(t, len(done.ClosedTabIDs), 2)
 	tabs = list(conn)

@@ -134,6 +134,7 @@ type fakeBrowser struct {
 	asked   string // the question that the popup shows: its id and text
 
 	activated []int
+	detached  []int          // tabs whose debugger was given back
 	colors    map[int]string // of groups
 }
 
@@ -343,6 +344,14 @@ func (f fakeTabs) attach(_ context.Context, t *Tab) error {
 }
 
 func (f fakeTabs) pin(*Tab, string) (unpin func()) { return func() {} }
+
+func (f fakeTabs) detach(ctx context.Context, t *Tab) error {
+	b, id := f.of(t)
+	if b == nil {
+		return nil
+	}
+	return b.do(ctx, "detach", func() error { b.detached = append(b.detached, id); return nil })
+}
 
 func (f fakeTabs) leave(ctx context.Context, t *Tab) error {
 	b, id := f.of(t)

@@ -551,9 +551,16 @@ func (s *Server) tell(c *command, r wire.Result) {
 	if r.ElapsedMs == 0 {
 		r.ElapsedMs = time.Since(c.entered).Milliseconds()
 	}
+	code := "ok"
+	if r.Error != nil {
+		code = r.Error.Kind + "/" + r.Error.Code
+	}
 	s.mu.Lock()
 	c.state = stateDone
 	delete(s.commands, c.id)
+	if !c.free {
+		s.sessionLocked(c.session.Key).last = LastCommand{Operation: c.desc.Name, Outcome: code, At: time.Now()}
+	}
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -567,10 +574,6 @@ func (s *Server) tell(c *command, r wire.Result) {
 	}
 	if c.report != nil {
 		c.report(r)
-	}
-	code := "ok"
-	if r.Error != nil {
-		code = r.Error.Kind + "/" + r.Error.Code
 	}
 	s.log.Info("command", "id", c.id, "session", c.session.Key, "operation", c.desc.Name, "outcome", code, "ms", r.ElapsedMs)
 	close(c.finished)

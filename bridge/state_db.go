@@ -37,6 +37,8 @@ type sessionRecord struct {
 	ConnectorID string        `json:"connectorId,omitempty"` // the profile it talks to, "" before its first tab
 	Authorized  Authorization `json:"authorized"`
 	LastUsed    time.Time     `json:"lastUsed"`
+	// Released are the tabs that it left to the user, the latest last.
+	Released []ReleasedTab `json:"released,omitempty"`
 }
 
 // targetState is the state of an ownership record.
@@ -48,6 +50,17 @@ const (
 	targetStale      targetState = "stale" // lost: never adopted, never closed
 )
 
+// ReleasedTab is a tab that a session left to the user.
+type ReleasedTab struct {
+	ConnectorID string    `json:"connectorId"`
+	TabID       int       `json:"tabId"`
+	Title       string    `json:"title,omitempty"`
+	URL         string    `json:"url,omitempty"`
+	Claimed     bool      `json:"claimed,omitempty"` // it was the user's before
+	Why         string    `json:"why"`               // released, cleanup, unused
+	At          time.Time `json:"at"`
+}
+
 // targetRecord says that a session owns a tab, or is about to make one.
 type targetRecord struct {
 	Nonce       string      `json:"nonce"` // 32 hex digits, the key
@@ -58,6 +71,9 @@ type targetRecord struct {
 	TabID       int         `json:"tabId"`
 	TargetID    string      `json:"targetId,omitempty"`
 	Prepared    bool        `json:"prepared,omitempty"` // it has left the bootstrap page
+	Claimed     bool        `json:"claimed,omitempty"`  // the user made it: it is never closed for the session
+	Grouped     bool        `json:"grouped,omitempty"`  // a claimed one that was put into the session's group
+	Keep        bool        `json:"keep,omitempty"`     // left to the user at the end of the session
 	Reason      string      `json:"reason,omitempty"`   // of stale: epoch-changed, tab-missing, tab-outside-regular-profile
 	CreatedAt   time.Time   `json:"createdAt"`
 }
@@ -279,12 +295,29 @@ func (s *store) RemoveBinding(_ context.Context, connectorID string) error {
 	})
 }
 
-// save writes and deletes ownership records, with the session's own record
-// when it is given, in one transaction.
-func (s *store) save(session *sessionRecord, put []targetRecord, del []string) error {
+// sessionEdit changes the durable record of one session. Who edits one field
+// leaves the others as they are on the disk: a tab that is made at the moment
+// of a lock must not write the older authorization back.
+type sessionEdit struct {
+	key   string
+	apply func(*sessionRecord) error // an error writes nothing
+}
+
+// save writes and deletes ownership records, with a change of a session's own
+// record when it is given, in one transaction.
+func (s *store) save(session *sessionEdit, put []targetRecord, del []string) error {
 	return s.update(func(tx *bolt.Tx) error {
 		if session != nil {
-			if err := putJSON(tx, bucketSessions, session.Key, session); err != nil {
+			rec := sessionRecord{Key: session.key}
+			if raw := tx.Bucket(bucketSessions).Get([]byte(session.key)); raw != nil {
+				if err := json.Unmarshal(raw, &rec); err != nil {
+					return fmt.Errorf("record %q of %s: %w", session.key, bucketSessions, err)
+				}
+			}
+			if err := session.apply(&rec); err != nil {
+				return err
+			}
+			if err := putJSON(tx, bucketSessions, session.key, rec); err != nil {
 				return err
 			}
 		}

@@ -48,6 +48,8 @@ type tabPort interface {
 	attach(ctx context.Context, t *Tab) error
 	// pin keeps the debugger of the tab until unpin is called.
 	pin(t *Tab, what string) (unpin func())
+	// detach gives the debugger back, and with it all that was turned on.
+	detach(ctx context.Context, t *Tab) error
 	// leave takes a new tab from the bootstrap page to about:blank, and the
 	// bootstrap page out of its history.
 	leave(ctx context.Context, t *Tab) error
@@ -82,9 +84,7 @@ func (s *Server) resolve(c *command, p profile) (resolvedTab, *op.Error) {
 	own, holder := s.holder(p.ID(), tab.ID, c.session.Key)
 	switch {
 	case holder != "":
-		return resolvedTab{}, op.Reject(op.TabHeld, "tab %d belongs to session %q; nothing was done", tab.ID, holder).
-			WithHint("Use a tab of your own (leave target out), or end that session's work with pi-chrome cleanup --session %s.", holder).
-			WithDetail("tabId", tab.ID).WithDetail("holder", holder)
+		return resolvedTab{}, heldError(tab.ID, holder)
 	case own != nil:
 		t, err := s.ready(ctx, p, *own)
 		t.given = in.Target
@@ -313,12 +313,15 @@ type OwnedTarget struct {
 	URL    string  `json:"url,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 	Tab    *op.Tab `json:"tab,omitempty"`
+
+	Claimed bool `json:"claimed,omitempty"` // the user made it
+	Keep    bool `json:"keep,omitempty"`    // left to the user at the end
 }
 
 func summaries(records []targetRecord, tabs []op.Tab, whole bool) []OwnedTarget {
 	list := []OwnedTarget{}
 	for _, r := range records {
-		t := OwnedTarget{State: string(r.State), Reason: r.Reason}
+		t := OwnedTarget{State: string(r.State), Reason: r.Reason, Claimed: r.Claimed, Keep: r.Keep}
 		if r.State != targetAllocating {
 			id := r.TabID
 			t.TabID = &id
@@ -404,7 +407,7 @@ func (s *Server) prepare(ctx context.Context, p profile, t *Tab, r targetRecord)
 }
 
 // put stores records durably and then in memory.
-func (s *Server) put(ses *sessionRecord, records ...targetRecord) error {
+func (s *Server) put(ses *sessionEdit, records ...targetRecord) error {
 	if err := s.store.save(ses, records, nil); err != nil {
 		return err
 	}
@@ -467,15 +470,34 @@ func (s *Server) reserve(session op.Session, p profile) (targetRecord, *op.Error
 	r := targetRecord{Nonce: wire.NewSecret()[:32], Session: session.Key, ConnectorID: p.ID(), State: targetAllocating,
 		Epoch: p.BrowserEpoch(), TabID: -1, CreatedAt: time.Now()}
 	s.mu.Lock()
+	if err := s.limitLocked(session.Key, p.ID()); err != nil {
+		s.mu.Unlock()
+		return r, err
+	}
+	s.records[r.Nonce] = &r
+	s.mu.Unlock()
+	ses := s.sessionRecordFor(session.Key, p.ID())
+	if err := s.put(ses, r); err != nil {
+		s.mu.Lock()
+		delete(s.records, r.Nonce)
+		s.mu.Unlock()
+		return r, writeFailed(err)
+	}
+	return r, nil
+}
+
+// limitLocked refuses one more tab beyond the limits of the session and of the
+// profile.
+func (s *Server) limitLocked(key, connector string) *op.Error {
 	mine, all := 0, 0
 	for _, o := range s.records {
 		if o.State == targetStale {
 			continue
 		}
-		if o.ConnectorID == p.ID() {
+		if o.ConnectorID == connector {
 			all++
 		}
-		if o.Session == session.Key {
+		if o.Session == key {
 			mine++
 		}
 	}
@@ -484,23 +506,12 @@ func (s *Server) reserve(session op.Session, p profile) (targetRecord, *op.Error
 			WithDetail("scope", scope).WithDetail("limit", limit).WithDetail("current", current)
 	}
 	if mine >= maxTabsPerSession {
-		s.mu.Unlock()
-		return r, limit("session", maxTabsPerSession, mine, "Close one of the session's tabs first (chrome_tab_close), or reuse one.")
+		return limit("session", maxTabsPerSession, mine, "Close or release one of the session's tabs first (chrome_tab_close, chrome_tab_release), or reuse one.")
 	}
 	if all >= maxTabsPerProfile {
-		s.mu.Unlock()
-		return r, limit("profile", maxTabsPerProfile, all, "Close tabs of sessions that are over: pi-chrome sessions lists them, pi-chrome cleanup --session closes them.")
+		return limit("profile", maxTabsPerProfile, all, "Close tabs of sessions that are over: pi-chrome sessions lists them, pi-chrome cleanup --session closes them.")
 	}
-	s.records[r.Nonce] = &r
-	s.mu.Unlock()
-	ses := s.sessionRecordFor(session.Key, p.ID())
-	if err := s.put(&ses, r); err != nil {
-		s.mu.Lock()
-		delete(s.records, r.Nonce)
-		s.mu.Unlock()
-		return r, writeFailed(err)
-	}
-	return r, nil
+	return nil
 }
 
 // allocate makes a new tab for the session: hidden, at about:blank, with

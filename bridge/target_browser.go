@@ -131,6 +131,10 @@ func (s *Server) group(ctx context.Context, key string, p profile, windowID, tab
 	id, known := ses.groups[p.ID()]
 	title := ses.title
 	s.mu.Unlock()
+	if !known {
+		// An owner before this one may have made it.
+		id, known = s.groupOf(ctx, key, p, tabID)
+	}
 	if title == "" {
 		title = "pi-chrome"
 		if key != "default" {
@@ -139,6 +143,9 @@ func (s *Server) group(ctx context.Context, key string, p profile, windowID, tab
 	}
 	if known {
 		if _, err := p.GroupTabs(ctx, id, windowID, tabID); err == nil {
+			s.mu.Lock()
+			ses.groups[p.ID()] = id
+			s.mu.Unlock()
 			if color == "" {
 				return nil
 			}
@@ -163,47 +170,18 @@ func (s *Server) group(ctx context.Context, key string, p profile, windowID, tab
 	return nil
 }
 
-// Cleanup is what closing a session's tabs did.
-type Cleanup struct {
-	ClosedTabIDs           []int `json:"closedTabIds"`
-	StaleOwnershipsCleared int   `json:"staleOwnershipsCleared"`
-}
-
-// cleanup closes exactly the tabs that the session owns and clears its
-// records. A tab that is not the recorded one any more is left alone.
-func (s *Server) cleanup(ctx context.Context, key string) (Cleanup, *op.Error) {
-	done := Cleanup{ClosedTabIDs: []int{}}
-	records := s.sessionRecords(key, "")
-	byProfile := map[string]bool{}
-	for _, r := range records {
-		byProfile[r.ConnectorID] = true
-	}
-	for id := range byProfile {
-		wctx, cancel := context.WithTimeout(ctx, awaitReady)
-		p, err := s.profiles.wait(wctx, id)
-		cancel()
-		if err != nil {
-			return done, noEffect(ctx, err, "the browser of session %q is not connected", key)
+// groupOf finds the session's group by a tab that the session made, other than
+// the given one.
+func (s *Server) groupOf(ctx context.Context, key string, p profile, except int) (id int, known bool) {
+	for _, r := range s.sessionRecords(key, p.ID()) {
+		if r.State != targetOwned || r.Claimed || r.TabID == except {
+			continue
 		}
-		if err := s.recover(ctx, p, func(r targetRecord) bool { return r.Session == key }); err != nil {
-			return done, err
-		}
-		for _, r := range s.sessionRecords(key, id) {
-			if r.State == targetOwned {
-				if err := p.RemoveTabs(ctx, r.TabID); err != nil {
-					return done, op.Unknown(op.BrowserOperation, "closing tab %d of session %q: %s; %s closed before", r.TabID, key, err, plural(len(done.ClosedTabIDs), "tab")).WithCause(err)
-				}
-				done.ClosedTabIDs = append(done.ClosedTabIDs, r.TabID)
-				s.tabRemoved(id, r.TabID)
-			} else {
-				done.StaleOwnershipsCleared++
-			}
-			if err := s.drop([]string{r.Nonce}); err != nil {
-				return done, writeFailed(err)
-			}
+		if tab, err := p.TabInfo(ctx, r.TabID); err == nil && tab.GroupID >= 0 {
+			return tab.GroupID, true
 		}
 	}
-	return done, nil
+	return -1, false
 }
 
 // relayTabs is the tabPort of real tabs.
@@ -212,6 +190,7 @@ type relayTabs struct{}
 func (relayTabs) key(t *Tab) op.TabKey                     { return t.Key() }
 func (relayTabs) attach(ctx context.Context, t *Tab) error { return t.Attach(ctx) }
 func (relayTabs) pin(t *Tab, what string) (unpin func())   { return t.Pin(what) }
+func (relayTabs) detach(ctx context.Context, t *Tab) error { return t.Detach(ctx) }
 
 func (relayTabs) leave(ctx context.Context, t *Tab) error {
 	if err := t.Attach(ctx); err != nil {

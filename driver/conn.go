@@ -62,6 +62,14 @@ type Browser interface {
 	GroupTab(ctx context.Context, target op.Target, color string) (op.Tab, error)
 	// UngroupTab takes the tab of the target out of its group.
 	UngroupTab(ctx context.Context, target op.Target) (op.Tab, error)
+	// ClaimTab makes the user's tab of the target the session's own, where
+	// every detail in want is true of it now.
+	ClaimTab(ctx context.Context, target op.Target, want op.TabDetails) (op.Tab, error)
+	// ReleaseTab leaves the tab of the target, or the session's only tab, to
+	// the user: now, or with atEnd when the session ends.
+	ReleaseTab(ctx context.Context, target op.Target, atEnd bool) (op.ReleasedTab, error)
+	// Targets lists the paired profiles.
+	Targets(ctx context.Context) ([]op.Profile, error)
 	// Ask shows the user a sentence until they press Done or the time is over;
 	// neither is an error.
 	Ask(ctx context.Context, message string, timeout time.Duration) (answered bool, err error)

@@ -76,6 +76,13 @@ func (b *failBrowser) GroupTab(context.Context, op.Target, string) (op.Tab, erro
 	return op.Tab{}, b.err
 }
 func (b *failBrowser) UngroupTab(context.Context, op.Target) (op.Tab, error) { return op.Tab{}, b.err }
+func (b *failBrowser) ClaimTab(context.Context, op.Target, op.TabDetails) (op.Tab, error) {
+	return op.Tab{}, b.err
+}
+func (b *failBrowser) ReleaseTab(context.Context, op.Target, bool) (op.ReleasedTab, error) {
+	return op.ReleasedTab{}, b.err
+}
+func (b *failBrowser) Targets(context.Context) ([]op.Profile, error) { return nil, b.err }
 func (b *failBrowser) Ask(context.Context, string, time.Duration) (bool, error) {
 	return true, b.err
 }

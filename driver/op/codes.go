@@ -39,6 +39,7 @@ const (
 	RendererCrashed          Code = "renderer-crashed"     // the page's process is gone; loading a page starts another
 	TabGone                  Code = "tab-gone"
 	TabHeld                  Code = "tab-held"          // another session owns the tab; details tabId, holder
+	TabChanged               Code = "tab-changed"       // the tab is not as the caller described it; details tabId, differences
 	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
 	RequestNotFound          Code = "request-not-found" // no captured request has that id; details requestId
 	CaptureLimit             Code = "capture-limit"
@@ -53,9 +54,10 @@ const (
 	UnknownTool              Code = "unknown-tool"
 	Unsupported              Code = "unsupported"
 	SessionLocked            Code = "session-locked"
-	ConnectorNotBound        Code = "connector-not-bound" // no profile is paired
-	ConnectorOffline         Code = "connector-offline"   // details connectorId, label
-	BrowserRequired          Code = "browser-required"    // several profiles are live; details browsers
+	AuthorizationChanged     Code = "authorization-changed" // somebody else changed it meanwhile; details session, generation
+	ConnectorNotBound        Code = "connector-not-bound"   // no profile is paired
+	ConnectorOffline         Code = "connector-offline"     // details connectorId, label
+	BrowserRequired          Code = "browser-required"      // several profiles are live; details browsers
 	BridgeUnavailable        Code = "bridge-unavailable"
 	BridgeStopped            Code = "bridge-stopped"
 	BrowserNotFound          Code = "browser-not-found" // no Chromium to start for a sandbox

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -121,4 +122,78 @@ type Session struct {
 type Image struct {
 	Format string // png or jpeg
 	Data   []byte
+}
+
+// TabDetails is what a caller says of a tab that it means; what is left out is
+// not compared.
+type TabDetails struct {
+	URL      string `json:"url,omitzero" minLength:"1" jsonschema:"the whole address that it shows"`
+	Title    string `json:"title,omitzero" minLength:"1" jsonschema:"its whole title"`
+	WindowID *int   `json:"windowId,omitempty" min:"0" jsonschema:"the window that it is in"`
+	GroupID  *int   `json:"groupId,omitempty" min:"-1" jsonschema:"the tab group that it is in; -1 for none"`
+	Active   *bool  `json:"active,omitempty" jsonschema:"whether it is the shown tab of its window"`
+	Pinned   *bool  `json:"pinned,omitempty" jsonschema:"whether it is pinned"`
+}
+
+// Difference is one detail that is not as a caller said.
+type Difference struct {
+	Field  string `json:"field"`
+	Wanted any    `json:"wanted"`
+	Found  any    `json:"found"`
+}
+
+// Differences are the given details that are not true of the tab.
+func (d TabDetails) Differences(t Tab) []Difference {
+	var all []Difference
+	add := func(field string, wanted, found any) {
+		if wanted != found {
+			all = append(all, Difference{field, wanted, found})
+		}
+	}
+	if d.URL != "" {
+		add("url", d.URL, t.URL)
+	}
+	if d.Title != "" {
+		add("title", d.Title, t.Title)
+	}
+	if d.WindowID != nil {
+		add("windowId", *d.WindowID, t.WindowID)
+	}
+	if d.GroupID != nil {
+		add("groupId", *d.GroupID, t.GroupID)
+	}
+	if d.Active != nil {
+		add("active", *d.Active, t.Active)
+	}
+	if d.Pinned != nil {
+		add("pinned", *d.Pinned, t.Pinned)
+	}
+	return all
+}
+
+// DifferenceText is the differences as a sentence's end: "url is …, not …".
+func DifferenceText(all []Difference) string {
+	parts := make([]string, len(all))
+	for i, d := range all {
+		parts[i] = fmt.Sprintf("%s is %#v, not %#v", d.Field, d.Found, d.Wanted)
+	}
+	return strings.Join(parts, "; its ")
+}
+
+// ReleasedTab is a tab that a session leaves to the user.
+type ReleasedTab struct {
+	Tab
+	Kept bool `json:"kept,omitempty"` // the session goes on using it, and its end leaves it
+}
+
+// Profile is one paired browser profile.
+type Profile struct {
+	ID             string `json:"id"`
+	Label          string `json:"label"`
+	Connected      bool   `json:"connected"`
+	Browser        string `json:"browser,omitempty"`
+	BrowserVersion string `json:"browserVersion,omitempty"`
+	OwnedTabs      int    `json:"ownedTabs"`         // of all sessions
+	SessionTabs    int    `json:"sessionTabs"`       // of the asking session
+	Current        bool   `json:"current,omitempty"` // the asking session works in it
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,15 +36,149 @@ func requestCommand(name, group, args, summary, doc string, maxArgs int, run fun
 	}
 }
 
+// withOwner runs one command that asks the owner and takes no arguments.
+func (a *app) withOwner(name string, run func(ctx context.Context, c *client.Client) (output, error)) runFunc {
+	return func(ctx context.Context, args []string) (output, error) {
+		if err := noArgs(name, args); err != nil {
+			return output{}, err
+		}
+		ctx, cancel := a.bounded(ctx, 45*time.Second)
+		defer cancel()
+		c, err := a.dial(ctx)
+		if err != nil {
+			return output{}, err
+		}
+		defer c.Close()
+		return run(ctx, c)
+	}
+}
+
 func cleanupCommand() *command {
-	return requestCommand("cleanup", groupOwner, "", "Close the tabs that the session (--session) owns.", "", 0,
-		func(a *app, ctx context.Context, c *client.Client, _ []string) (output, error) {
-			done, err := owner.Cleanup(ctx, c, a.globals.session)
-			if err != nil {
-				return output{}, err
+	return &command{
+		name: "cleanup", group: groupOwner, args: "[--keep]", summary: "End the session (--session): close the tabs that it made, give back those that it claimed.",
+		doc: "Claimed tabs are never closed. A tab of which the session said that it is to be kept (tab-release --at-end) is left open too.",
+		prepare: func(a *app, set *pflag.FlagSet) runFunc {
+			keep := set.Bool("keep", false, "leave all of its tabs to the user, ungrouped, instead of closing them")
+			return a.withOwner("cleanup", func(ctx context.Context, c *client.Client) (output, error) {
+				end := owner.Cleanup
+				if *keep {
+					end = owner.Leave
+				}
+				done, err := end(ctx, c, a.globals.session)
+				if err != nil {
+					return output{}, err
+				}
+				return output{value: done, text: fmt.Sprintf("session %s: %s", a.globals.session, cleanupText(done))}, nil
+			})
+		},
+	}
+}
+
+func cleanupAllCommand() *command {
+	return &command{
+		name: "cleanup-all", group: groupOwner, args: "[--keep]", summary: "End every session as cleanup does; tabs of the user stay.",
+		doc: "A session whose browser is not connected is left as it is and listed; the exit code is 5 then.",
+		prepare: func(a *app, set *pflag.FlagSet) runFunc {
+			keep := set.Bool("keep", false, "leave the tabs to the user, ungrouped, instead of closing them")
+			return a.withOwner("cleanup-all", func(ctx context.Context, c *client.Client) (output, error) {
+				done, err := owner.CleanupAll(ctx, c, *keep)
+				if err != nil {
+					return output{}, err
+				}
+				out := output{value: done, text: fmt.Sprintf("%s ended: %s", counted(done.ClearedSessionCount, "session"), cleanupText(done.Cleanup))}
+				for _, left := range done.Left {
+					out.text += fmt.Sprintf("\nsession %s is left as it is: %s", left.Session, left.Error.Message)
+					out.code = exitUnavailable
+				}
+				return out, nil
+			})
+		},
+	}
+}
+
+func cleanupText(done bridge.Cleanup) string {
+	text := counted(len(done.ClosedTabIDs), "tab") + " closed"
+	if n := len(done.ReleasedTabIDs); n > 0 {
+		text += ", " + counted(n, "tab") + " left to the user"
+	}
+	if n := done.StaleOwnershipsCleared; n > 0 {
+		text += ", " + counted(n, "record") + " of lost tabs cleared"
+	}
+	return text
+}
+
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
+
+func sessionsCommand() *command {
+	return &command{
+		name: "sessions", group: groupOwner, summary: "List the sessions: their tabs, whether they may use the browser, and their last command.",
+		doc: "Tabs that a session left to the user are listed too, the last ten of each. With --json everything is told.",
+		prepare: func(a *app, _ *pflag.FlagSet) runFunc {
+			return a.withOwner("sessions", func(ctx context.Context, c *client.Client) (output, error) {
+				list, err := owner.Sessions(ctx, c)
+				if err != nil {
+					return output{}, err
+				}
+				return output{value: list, text: sessionsText(list, time.Now())}, nil
+			})
+		},
+	}
+}
+
+func sessionsText(list []bridge.SessionStatus, now time.Time) string {
+	if len(list) == 0 {
+		return "no session"
+	}
+	var b strings.Builder
+	for _, st := range list {
+		fmt.Fprintf(&b, "%s: %s", st.Key, st.Authorization)
+		if !st.ExpiresAt.IsZero() {
+			fmt.Fprintf(&b, " %s", st.ExpiresAt.Local().Format("2006-01-02 15:04:05"))
+		}
+		fmt.Fprintf(&b, ", %s", counted(len(st.Targets), "tab"))
+		if n := st.Queued + st.Executing; n > 0 {
+			fmt.Fprintf(&b, ", %s under way", counted(n, "command"))
+		}
+		b.WriteString("\n")
+		switch {
+		case st.Last != nil:
+			fmt.Fprintf(&b, "  last: %s, %s, %s ago\n", st.Last.Operation, st.Last.Outcome, ago(now.Sub(st.Last.At)))
+		case !st.LastUsedAt.IsZero():
+			fmt.Fprintf(&b, "  last command %s ago\n", ago(now.Sub(st.LastUsedAt)))
+		}
+		for _, t := range st.Targets {
+			marks := t.State
+			if t.Claimed {
+				marks = "claimed"
 			}
-			return output{value: done, text: fmt.Sprintf("session %s: %d tabs closed", a.globals.session, len(done.ClosedTabIDs))}, nil
-		})
+			if t.Keep {
+				marks += ", to be kept"
+			}
+			fmt.Fprintf(&b, "%s\n", strings.TrimRight(fmt.Sprintf("  tab %v (%s) %s %s", deref(t.TabID), marks, t.Title, t.URL), " "))
+		}
+		for _, t := range st.Released {
+			fmt.Fprintf(&b, "%s\n", strings.TrimRight(fmt.Sprintf("  left tab %d to the user (%s, %s ago) %s %s", t.TabID, t.Why, ago(now.Sub(t.At)), t.Title, t.URL), " "))
+		}
+	}
+	return b.String()
+}
+
+// ago is a time span for people: its two largest parts at most.
+func ago(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
 func authorizeCommand() *command {

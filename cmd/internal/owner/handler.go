@@ -196,6 +196,16 @@ func (b *browser) UngroupTab(ctx context.Context, target op.Target) (op.Tab, err
 	return b.b.UngroupTab(ctx, target)
 }
 
+func (b *browser) ClaimTab(ctx context.Context, target op.Target, want op.TabDetails) (op.Tab, error) {
+	return b.b.ClaimTab(ctx, target, want)
+}
+
+func (b *browser) ReleaseTab(ctx context.Context, target op.Target, atEnd bool) (op.ReleasedTab, error) {
+	return b.b.ReleaseTab(ctx, target, atEnd)
+}
+
+func (b *browser) Targets(ctx context.Context) ([]op.Profile, error) { return b.b.Targets(ctx) }
+
 func (b *browser) Ask(ctx context.Context, message string, timeout time.Duration) (bool, error) {
 	return b.b.Ask(ctx, message, timeout)
 }

@@ -27,9 +27,25 @@ func Shutdown(ctx context.Context, c *client.Client, reason string) error {
 	return c.Request(ctx, "shutdown", bridge.ShutdownParams{Reason: reason}, nil)
 }
 
-// Cleanup closes the tabs that a session owns.
+// Cleanup ends a session: its tabs are closed, or left to the user where it
+// claimed them.
 func Cleanup(ctx context.Context, c *client.Client, session string) (bridge.Cleanup, error) {
-	return ask[bridge.Cleanup](ctx, c, "cleanup", bridge.SessionParams{Session: session})
+	return ask[bridge.Cleanup](ctx, c, "cleanup", bridge.CleanupParams{Session: session})
+}
+
+// Leave ends a session and leaves all of its tabs to the user.
+func Leave(ctx context.Context, c *client.Client, session string) (bridge.Cleanup, error) {
+	return ask[bridge.Cleanup](ctx, c, "cleanup", bridge.CleanupParams{Session: session, Keep: true})
+}
+
+// CleanupAll ends every session as Cleanup does.
+func CleanupAll(ctx context.Context, c *client.Client, keep bool) (bridge.CleanupAll, error) {
+	return ask[bridge.CleanupAll](ctx, c, "cleanup-all", bridge.CleanupAllParams{Keep: keep})
+}
+
+// Sessions lists the sessions that the owner knows.
+func Sessions(ctx context.Context, c *client.Client) ([]bridge.SessionStatus, error) {
+	return ask[[]bridge.SessionStatus](ctx, c, "sessions", nil)
 }
 
 // Authorize lets a session use the browser, for so many minutes or, with 0,

@@ -29,6 +29,8 @@ func TestTabs(t *testing.T) {
 	t.Run("background", func(t *testing.T) { backgrounds(t, l) })
 	t.Run("group", func(t *testing.T) { groups(t, l) })
 	t.Run("conflict", func(t *testing.T) { conflicts(t, l) })
+	t.Run("claim", func(t *testing.T) { claims(t, l) })
+	t.Run("discard", func(t *testing.T) { discards(t, l) })
 	t.Run("ask", func(t *testing.T) { asks(t, l) })
 	t.Run("do", func(t *testing.T) { lists(t, l) })
 	t.Run("examples", func(t *testing.T) {
