@@ -197,6 +197,7 @@ type profile interface {
 	CreateTab(ctx context.Context, o CreateTab) (op.Tab, error)
 	RemoveTabs(ctx context.Context, tabIDs ...int) error
 	ActivateTab(ctx context.Context, tabID int) (op.Tab, error)
+	ReloadTab(ctx context.Context, tabID int, bypassCache bool) error
 	ShowAsk(ctx context.Context, id, text string) error
 	HideAsk(ctx context.Context) error
 	GroupTabs(ctx context.Context, groupID, windowID int, tabIDs ...int) (int, error)

@@ -264,6 +264,10 @@ func (b *fakeBrowser) ActivateTab(ctx context.Context, id int) (op.Tab, error) {
 	return b.TabInfo(ctx, id)
 }
 
+func (b *fakeBrowser) ReloadTab(ctx context.Context, id int, _ bool) error {
+	return b.do(ctx, "tabs.reload", func() error { b.tabs[b.indexLocked(id)].Status = "complete"; return nil })
+}
+
 func (b *fakeBrowser) GroupTabs(ctx context.Context, group, _ int, ids ...int) (int, error) {
 	err := b.do(ctx, "tabs.group", func() error {
 		if group < 0 {

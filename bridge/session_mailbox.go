@@ -366,6 +366,9 @@ func (s *Server) watch(ctx context.Context, c *command, returned <-chan struct{}
 // run makes the command durable where it may mutate, and calls the handler.
 func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 	if c.desc.Tab == op.PageTab {
+		if err := s.wake(ctx, c.profile, c.target); err != nil {
+			return op.Result{}, err
+		}
 		if err := s.tabs.attach(ctx, c.target.tab); err != nil {
 			// Attaching changes nothing on the page.
 			return op.Result{}, noEffect(ctx, err, "the debugger could not be attached to tab %d", c.target.id)

@@ -318,3 +318,46 @@ func TestOneGroupASession(t *testing.T) {
 		assert.Equal(t, r.browser.info(recs[0].TabID).GroupID, r.browser.info(recs[1].TabID).GroupID)
 	})
 }
+
+// TestADiscardedTabIsWokenOnUse: its own, a claimed one, and one that is only
+// named; a list wakes none.
+func TestADiscardedTabIsWokenOnUse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		r.handler.run = runClaims
+		p := r.dial()
+		defer p.close()
+		reloads := func() (n int) {
+			r.browser.mu.Lock()
+			defer r.browser.mu.Unlock()
+			for _, c := range r.browser.calls {
+				if c == "tabs.reload" {
+					n++
+				}
+			}
+			return n
+		}
+		wantOK(t, p.do(cmd("1", "tab.new", `{}`)))
+		id := recordsOf(r.srv)[0].TabID
+		r.browser.change(id, func(t *op.Tab) { t.ID, t.Status = 900, unloaded })
+		r.browser.mu.Lock()
+		r.browser.targets[900] = "DISCARDED"
+		r.browser.mu.Unlock()
+		r.srv.tabReplaced(r.browser, id, 900)
+		wantOK(t, p.do(cmd("2", "tab.list", `{}`)))
+		assert.Equal(t, reloads(), 0)
+		wantOK(t, p.do(cmd("3", "page.click", `{}`)))
+		wantOK(t, p.do(cmd("4", "page.click", `{}`)))
+		assert.Equal(t, reloads(), 1)
+		named, claimed := r.browser.open("https://named.test/"), r.browser.open("https://claimed.test/")
+		for _, tab := range []op.Tab{named, claimed} {
+			r.browser.change(tab.ID, func(t *op.Tab) { t.Status = unloaded })
+		}
+		wantOK(t, p.do(cmd("5", "page.click", forTab(named.ID))))
+		wantOK(t, p.do(cmd("6", "tab.claim", forTab(claimed.ID))))
+		assert.Equal(t, reloads(), 2)
+		wantOK(t, p.do(cmd("7", "page.click", forTab(claimed.ID))))
+		assert.Equal(t, reloads(), 3)
+	})
+}
