@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cdpmodel"
 	"pi-chrome/driver/op"
 )
 
@@ -143,6 +144,9 @@ func (c *Connector) replaced(oldID, newID int) {
 		c.tabs[newID] = t
 		c.former[oldID] = t // its onDetach still comes with the old id
 		t.mu.Lock()
+		// The debugger stayed with the page that was thrown away, whose detach
+		// is told next.
+		t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnseen})
 		t.key.TabID, t.key.TargetID = newID, ""
 		t.mu.Unlock()
 	}
