@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 // chromium is a real browser with the real extension, paired with a relay.
 type chromium struct {
 	relay  *Relay
+	mux    atomic.Pointer[http.ServeMux] // of the relay
 	server *httptest.Server
 	cdp    *websocket.Conn // of the browser itself, to do to it what users and crashes do
 	nextID int
@@ -51,10 +53,22 @@ func browserPath(t testing.TB) string {
 // extension, which finds the token in its folder, is paired and live.
 func startChromium(t testing.TB, hooks Hooks) *chromium {
 	t.Helper()
-	r, err := NewRelay(RelayOptions{ExtensionID: extension.ID, Bindings: &memBindings{}, Hooks: hooks})
-	assert.NilError(t, err)
-	r.time.offers = 100 * time.Millisecond
-	s := listen(t, r)
+	return startChromiumWith(t, RelayOptions{Bindings: &memBindings{}, Hooks: hooks}, "")
+}
+
+// startChromiumWith starts one with the folder of another extension beside
+// ours, "" for none, and more arguments.
+func startChromiumWith(t testing.TB, opts RelayOptions, other string, more ...string) *chromium {
+	t.Helper()
+	b := &chromium{}
+	b.own(t, opts)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { b.mux.Load().ServeHTTP(w, req) }))
+	b.server = s
+	t.Cleanup(func() {
+		assert.Check(t, b.relay.Close())
+		s.Close()
+	})
+	r := b.relay
 	folder := filepath.Join(t.TempDir(), "extension")
 	assert.NilError(t, os.CopyFS(folder, os.DirFS("../extension")))
 	status, err := r.Pairing().Start(PairingOptions{Folder: true})
@@ -66,7 +80,8 @@ func startChromium(t testing.TB, hooks Hooks) *chromium {
 	profile := t.TempDir()
 	args := []string{"--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--remote-debugging-port=0", "--user-data-dir=" + profile,
-		"--load-extension=" + folder, "about:blank"}
+		"--load-extension=" + strings.Trim(folder+","+other, ",")}
+	args = append(append(args, more...), "about:blank")
 	if os.Geteuid() == 0 {
 		args = append([]string{"--no-sandbox"}, args...)
 	}
@@ -80,7 +95,7 @@ func startChromium(t testing.TB, hooks Hooks) *chromium {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("refusals: %+v", r.Refusals())
+			t.Logf("refusals: %+v", b.relay.Refusals())
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -88,7 +103,6 @@ func startChromium(t testing.TB, hooks Hooks) *chromium {
 	done, err := r.Pairing().Wait(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, done.State, PairingDone)
-	b := &chromium{relay: r, server: s}
 	assert.NilError(t, b.connector(t).WaitLive(ctx))
 	port, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
 	assert.NilError(t, err)
@@ -98,6 +112,25 @@ func startChromium(t testing.TB, hooks Hooks) *chromium {
 	b.cdp.SetReadLimit(-1)
 	t.Cleanup(func() { _ = b.cdp.CloseNow() })
 	return b
+}
+
+// own makes the relay that has the browser from now on, beside whatever one
+// there was.
+func (b *chromium) own(t testing.TB, opts RelayOptions) {
+	t.Helper()
+	if opts.time == nil {
+		times := defaultTiming
+		opts.time = &times
+	}
+	opts.time.offers = 100 * time.Millisecond
+	opts.ExtensionID = extension.ID
+	r, err := NewRelay(opts)
+	assert.NilError(t, err)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/connector", r.ServeConnector)
+	mux.HandleFunc("/pairing", r.ServePairing)
+	b.relay = r
+	b.mux.Store(mux)
 }
 
 func (b *chromium) connector(t testing.TB) *Connector {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,6 +88,8 @@ type RelayOptions struct {
 	Leases      LeaseStore // nil to remember none
 	Hooks       Hooks
 	Logger      *slog.Logger // nil for none
+
+	time *timing // nil for defaultTiming; tests are in more of a hurry
 }
 
 // Bounds of the relay.
@@ -175,7 +178,7 @@ func NewRelay(opts RelayOptions) (*Relay, error) {
 		opts:       opts,
 		bindings:   opts.Bindings,
 		log:        opts.Logger,
-		time:       defaultTiming,
+		time:       *cmp.Or(opts.time, &defaultTiming),
 		nonces:     map[wire.Scope]*wire.Nonces{wire.ScopeConnector: {}, wire.ScopePairing: {}},
 		connectors: map[string]*Connector{},
 		changed:    make(chan struct{}),

@@ -11,6 +11,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"pi-chrome/bridge"
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/direct"
 	"pi-chrome/driver/drivertest"
 	"pi-chrome/driver/op"
@@ -26,6 +28,36 @@ func TestHeadful(t *testing.T) {
 	t.Run("page cases", func(t *testing.T) { headfulCases(t, l, d) })
 	t.Run("no operation takes the focus", func(t *testing.T) { keepsFocus(t, l, d) })
 	t.Run("windows", func(t *testing.T) { windows(t, l, d) })
+	t.Run("the user cancels the debugger", func(t *testing.T) { cancelDebugger(t, l, d) })
+}
+
+// cancelDebugger presses Cancel on Chrome's own banner: every session of the
+// profile is locked, and nothing is attached until the user has authorized one.
+func cancelDebugger(t *testing.T, l *Lane, d *desktop) {
+	s, other := l.Session(t), l.Session(t)
+	s.Open(l.URL + "/counter/click.html?id=" + s.Key)
+	other.Open(l.URL + "/counter/click.html?id=" + other.Key)
+	d.must("xdotool", "windowactivate", "--sync", d.window)
+	// Chrome's shortcut into its info bars, whose first button is Cancel.
+	d.must("xdotool", "key", "--clearmodifiers", "alt+shift+a", "Return")
+	until(t, 10*time.Second, "no session was locked", func() bool {
+		st, err := owner.Status(t.Context(), s.Client, s.Key)
+		assert.NilError(t, err)
+		return st.Session.Authorization == bridge.Locked
+	})
+	for _, each := range []*Session{s, other} {
+		assert.Equal(t, each.Fail("page.snapshot", map[string]any{}).Code, op.SessionLocked)
+	}
+	// One that has not worked here yet gets nothing either.
+	stranger := l.Session(t)
+	e := stranger.Fail("page.snapshot", map[string]any{})
+	assert.Equal(t, e.Code, op.DebuggerCanceled)
+	assert.Assert(t, strings.Contains(e.Message, "Cancel") && strings.Contains(e.Hint, "authorize"), "%s %s", e.Message, e.Hint)
+	_, err := owner.Authorize(t.Context(), s.Client, s.Key, 0)
+	assert.NilError(t, err)
+	s.Do("input.click", map[string]any{"selector": "#count"})
+	waitCount(t, l, s.Key, 1)
+	assert.Equal(t, other.Fail("page.snapshot", map[string]any{}).Code, op.SessionLocked)
 }
 
 // headfulOnly are the cases that a window may change: input, frames, pictures,
