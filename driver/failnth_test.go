@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
-	"slices"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -192,7 +191,6 @@ func (f *failer) ready() (input string) {
 func (f *failer) fail(n int, way string, cause error) {
 	t, rec := f.t, recorded(f.s)
 	input := f.ready()
-	before := driverGoroutines()
 	ctx := newEnding(t.Context())
 	defer ctx.end()
 	if cause != nil {
@@ -204,7 +202,9 @@ func (f *failer) fail(n int, way string, cause error) {
 		})
 	}
 	began := time.Now()
-	res, err := f.run(ctx, f.o.Name(), input)
+	var res op.Result
+	var err error
+	labeled(t, func() { res, err = f.run(ctx, f.o.Name(), input) })
 	took := time.Since(began)
 	calls := rec.Calls()
 	rec.Reset()
@@ -227,7 +227,7 @@ func (f *failer) fail(n int, way string, cause error) {
 	} else {
 		f.checkError(what, n, cause, input, err)
 	}
-	if left := leftAfter(before); left != "" {
+	if left := leftBy(t); left != "" {
 		t.Errorf("%s: it left a goroutine\n%s", what, left)
 	}
 	f.works(what)
@@ -283,39 +283,49 @@ func (f *failer) works(what string) {
 	}
 }
 
-// driverGoroutines are the stacks of the goroutines that the driver started.
-func driverGoroutines() []string {
-	buf := make([]byte, 1<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	var out []string
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		if _, by, ok := strings.Cut(stack, "created by pi-chrome/driver."); ok && !strings.HasPrefix(by, "Test") && !strings.Contains(stack, "_test.go") && !strings.Contains(stack, "driver.(*Tab).loop(") {
-			out = append(out, stack)
-		}
-	}
-	return out
+// labeled runs fn with goroutines that bear the test's name, and so do those
+// that they start: other tests run at the same time.
+func labeled(t *testing.T, fn func()) {
+	pprof.Do(t.Context(), pprof.Labels("test", t.Name()), func(context.Context) { fn() })
 }
 
-// leftAfter waits until there are no more goroutines than before and returns a
-// stack where there are.
-func leftAfter(before []string) string {
-	var now []string
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if now = driverGoroutines(); len(now) <= len(before) {
-			return ""
+// leftBy waits until the driver's goroutines of the test have ended, beside the
+// loop of its tab, and returns the stack of those that do not.
+func leftBy(t *testing.T) string {
+	label := fmt.Sprintf("%q:%q", "test", t.Name())
+	left := func() string {
+		var all strings.Builder
+		assert.NilError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
+		for stack := range strings.SplitSeq(all.String(), "\n\n") {
+			if strings.Contains(stack, label) && strings.Contains(stack, "pi-chrome/driver.") && !strings.Contains(stack, "(*Tab).loop+") && !strings.Contains(stack, "leftBy") {
+				return stack
+			}
 		}
-		if time.Now().After(end) {
-			break
-		}
+		return ""
 	}
-	number := func(stack string) string { n, _, _ := strings.Cut(stack, " ["); return n }
-	for _, stack := range now {
-		if !slices.ContainsFunc(before, func(b string) bool { return number(b) == number(stack) }) {
+	for end := time.Now().Add(3 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if stack := left(); stack == "" || time.Now().After(end) {
 			return stack
 		}
 	}
-	return ""
 }
+
+// The look for what is left sees what is left.
+func TestLeftBy(t *testing.T) {
+	end, running := make(chan struct{}), make(chan struct{})
+	labeled(t, func() {
+		go func() {
+			close(running)
+			(&failer{}).wait(end)
+		}()
+	})
+	<-running
+	assert.Assert(t, leftBy(t) != "")
+	close(end)
+	assert.Equal(t, leftBy(t), "")
+}
+
+func (*failer) wait(end chan struct{}) { <-end }
 
 // Every CDP call of every operation fails once, in each way a call can: the
 // error is typed and tells the truth about the effect, nothing is left behind,
@@ -323,6 +333,7 @@ func leftAfter(before []string) string {
 func TestFailNth(t *testing.T) {
 	for index, o := range Operations() {
 		t.Run(o.Tool(), func(t *testing.T) {
+			t.Parallel()
 			desc, err := o.Descriptor()
 			assert.NilError(t, err)
 			c := failCases[o.Name()]

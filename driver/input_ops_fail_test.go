@@ -48,6 +48,7 @@ func inputFailCases(t *testing.T) []inputFailCase {
 func TestInputOperationsFailNth(t *testing.T) {
 	for _, tt := range inputFailCases(t) {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, tt.page)
 			s.Eval(`window.keysDown = new Set(); window.mouse = 0; window.touches = 0;
 				addEventListener("keydown", (e) => keysDown.add(e.code), true); addEventListener("keyup", (e) => keysDown.delete(e.code), true);

@@ -149,6 +149,7 @@ func tapFrames(s *drivertest.Scenario) {
 	for i, id := range []string{"same", "cross"} {
 		s.Eval("lines.length = 0")
 		at(s, "input.tap", "#"+id+" >> #button")
+		waitFor(s, "expression", "lines.length > 0", 5000) // Chrome makes the click, in its own time
 		assert.DeepEqual(s.T, logged(s), []string{[]string{"0", "1"}[i] + " click button true"})
 	}
 }

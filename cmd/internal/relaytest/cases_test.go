@@ -134,9 +134,6 @@ func relayLane(t *testing.T, l *Lane, site *drivertest.Site) drivertest.Lane {
 	}
 }
 
-// alone are the topics whose cases share state on the server.
-var alone = []string{"apps"}
-
 // differs are the cases that cannot hold over the relay. Each has a test of its
 // own for what holds instead.
 var differs = []string{
@@ -145,23 +142,8 @@ var differs = []string{
 
 // pageCases runs the driver's cases over the relay.
 func pageCases(t *testing.T, l *Lane, cases []drivertest.Case) {
-	lane := relayLane(t, l, drivertest.NewServer(t))
-	for _, c := range cases {
-		if slices.Contains(differs, c.Name) {
-			continue
-		}
-		t.Run(c.Name, func(t *testing.T) {
-			topic, _, _ := strings.Cut(c.Name, "--")
-			if !slices.Contains(alone, topic) {
-				t.Parallel()
-			}
-			s := drivertest.Start(t, lane, c.Name)
-			if c.Page != "" {
-				s.Goto(c.Page)
-			}
-			c.Do(s)
-		})
-	}
+	cases = slices.DeleteFunc(cases, func(c drivertest.Case) bool { return slices.Contains(differs, c.Name) })
+	drivertest.RunCases(t, relayLane(t, l, drivertest.NewServer(t)), cases)
 }
 
 // dataAddress: Chrome refuses the address to an extension, and the error says
