@@ -46,11 +46,12 @@ type Uploaded struct {
 type UploadOut struct {
 	Input       string     `json:"input"` // chrome
 	Uploaded    []Uploaded `json:"uploaded"`
+	More        int        `json:"moreUploaded,omitempty" jsonschema:"how many more files of a directory were given"`
 	How         string     `json:"how" enum:"input|chooser|drop" jsonschema:"by an input for files, a file chooser that a click opened, or a drop"`
 	Tag         string     `json:"tag" jsonschema:"local name of what took the files"`
 	ResolvedUID string     `json:"resolvedUid,omitempty" jsonschema:"the ref"`
 	Holds       int        `json:"holds" jsonschema:"how many files the input holds now; a page may take them away from it at once"`
-	Built       bool       `json:"built,omitempty" jsonschema:"the files were built in the page, because the browser does not let the extension read files; its events are not trusted"`
+	Built       bool       `json:"built,omitempty" jsonschema:"the files were built in the page, because the browser does not let the extension read files, or because they are those of a directory; its events are not trusted"`
 	Receipt
 	notes []string
 }
@@ -64,7 +65,7 @@ var opUpload = op.Define(op.Spec{
 	Brief:   "Give files to an input, file chooser or drop zone (one of ref, selector, find).",
 	Doc: "Sets the files of an input, hidden or not, with one `input` and one `change` event; clicks a button and answers the file chooser that it opens; or drops the files on a zone. " +
 		"Whether the input takes several files, directories and that kind of file is checked before anything is done. " +
-		"Where the extension may not read files (\"Allow access to file URLs\" is off) the files are built in the page, at most 64 MB together.",
+		"Where the extension may not read files (\"Allow access to file URLs\" is off) the files are built in the page, at most 64 MB together. So are those of a directory, for an input that takes one, at most 2000.",
 	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"ref"},
 	OneOf: [][]string{{"ref", "selector", "find"}},
 	Examples: []op.Example{
@@ -77,9 +78,9 @@ var opUpload = op.Define(op.Spec{
 
 // Bounds of an upload.
 const (
-	chooserLimit  = 3 * time.Second // from the click to the file chooser
-	toldLimit     = time.Second     // until the page is told of its files
-	toldDirectory = 5 * time.Second // the same, where Chrome lists a directory first
+	maxUploaded  = 32              // files that the result lists
+	chooserLimit = 3 * time.Second // from the click to the file chooser
+	toldLimit    = time.Second     // until the page is told of its files
 )
 
 // uploadInput is what the page said of where the files go.
@@ -135,9 +136,10 @@ func upload(ctx context.Context, c *Call, in UploadIn) (UploadOut, error) {
 		w.disarm(ctx)
 		return UploadOut{}, w.untouched(c.cause(err))
 	}
-	for _, f := range files {
+	for _, f := range firstN(u.files, maxUploaded) {
 		u.out.Uploaded = append(u.out.Uploaded, Uploaded{Path: f.path, Name: f.name, Size: f.size})
 	}
+	u.out.More = len(u.files) - len(u.out.Uploaded)
 	u.out.Receipt = w.settle(ctx, false)
 	u.tell()
 	return u.out, nil
@@ -210,6 +212,10 @@ func (u *uploadRun) give(ctx context.Context) error {
 	if err := t.inputFn(look, u.frame, "", "uploadWatch", nil); err != nil {
 		return err
 	}
+	if u.into.Directory {
+		// Chrome 156 lists no directory for a program, or asks a person.
+		return u.directory(ctx)
+	}
 	object, err := u.inputObject(look)
 	if err != nil {
 		return err
@@ -272,10 +278,6 @@ func goneNode(t *Tab, n node) error {
 
 // told reads what the input holds, once its page has been told.
 func (u *uploadRun) told(ctx context.Context) error {
-	limit := toldLimit
-	if u.into.Directory {
-		limit = toldDirectory
-	}
 	var got struct {
 		Missed bool `json:"missed"`
 		Count  int  `json:"count"`
@@ -284,7 +286,7 @@ func (u *uploadRun) told(ctx context.Context) error {
 		} `json:"events"`
 	}
 	err := u.w.deliver(ctx, func(ctx context.Context) error {
-		return u.t.inputFn(ctx, u.frame, "", "uploaded", &got, limit.Milliseconds())
+		return u.t.inputFn(ctx, u.frame, "", "uploaded", &got, toldLimit.Milliseconds())
 	})
 	switch {
 	case errors.Is(err, errDialog), u.w.gone(err), err == nil && got.Missed:
@@ -294,16 +296,53 @@ func (u *uploadRun) told(ctx context.Context) error {
 	}
 	u.out.Holds = got.Count
 	if got.Count == 0 && got.Events.Change == 0 {
-		if u.into.Directory {
-			return op.Unknown(op.Unsupported, "the browser did not list the directory for %s on tab %d; no file was uploaded", u.into.Called, u.t.conn.Key().TabID).
-				WithHint("give its files to an input that takes files, or drop them")
-		}
 		return op.Unknown(op.ValueRefused, "%s on tab %d holds no file after the upload", u.into.Called, u.t.conn.Key().TabID).WithHint("take a snapshot and look")
 	}
 	if got.Events.Change == 0 && got.Events.Cancel > 0 {
 		u.out.notes = append(u.out.notes, "the input held the same files before: the page was told of no change")
 	}
 	return nil
+}
+
+// directory gives the input the files of one directory, built in the page.
+func (u *uploadRun) directory(ctx context.Context) error {
+	id := u.t.conn.Key().TabID
+	dir := u.files[0]
+	files, err := inDirectory(dir)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return op.Reject(op.Unsupported, "chrome_upload on tab %d gives at most %d files of a directory to the page, and %s holds more; nothing was uploaded", id, maxDirectory, cut(dir.path, 200)).
+			WithHint("give a directory further down")
+	case err != nil:
+		return op.Reject(op.InvalidInput, "chrome_upload on tab %d: %s; nothing was uploaded", id, err).WithHint("give a directory that can be read")
+	case len(files) == 0:
+		return op.Reject(op.ValueRefused, "the directory %s holds no file; nothing was uploaded to %s on tab %d", cut(dir.path, 200), u.into.Called, id).
+			WithHint("give a directory that holds files")
+	}
+	u.files = files
+	return u.build(ctx, "uploadSet", "")
+}
+
+// relativePaths gives the files that the input holds their paths in the
+// directory.
+func (u *uploadRun) relativePaths(ctx context.Context) error {
+	object, err := u.inputObject(ctx)
+	if err != nil {
+		return err
+	}
+	about, err := call(ctx, u.frame.s, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: object})
+	if err != nil {
+		return err
+	}
+	own, err := call(ctx, u.frame.s, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: about.Node.BackendNodeID, ObjectGroup: objectGroup})
+	if err != nil {
+		return err
+	}
+	paths := make([]string, len(u.files))
+	for i, f := range u.files {
+		paths[i] = f.relative
+	}
+	return u.t.runOn(ctx, u.frame.s, own.Object.ObjectID, "upload_paths", nil, paths)
 }
 
 // build makes the files in the page, piece by piece, and has the function
@@ -318,8 +357,8 @@ func (u *uploadRun) build(ctx context.Context, name string, object runtime.Remot
 				WithHint("turn on \"Allow access to file URLs\" for the extension in chrome://extensions")
 		}
 	}
-	tooLarge := op.Reject(op.Unsupported, "chrome_upload on tab %d: the browser does not let the extension read files, and files that are built in the page may have %d MB together; these have %d; nothing was uploaded",
-		t.conn.Key().TabID, maxUploadBytes>>20, (total+1<<20-1)>>20).WithHint("turn on \"Allow access to file URLs\" for the extension in chrome://extensions, or give fewer files")
+	tooLarge := op.Reject(op.Unsupported, "chrome_upload on tab %d: files that are built in the page may have %d MB together; these have %d; nothing was uploaded",
+		t.conn.Key().TabID, maxUploadBytes>>20, (total+1<<20-1)>>20).WithHint("give fewer files; Chrome reads files of any size by itself, but for a directory, once you turn on \"Allow access to file URLs\" for the extension in chrome://extensions")
 	if total > maxUploadBytes {
 		return tooLarge
 	}
@@ -360,6 +399,18 @@ func (u *uploadRun) build(ctx context.Context, name string, object runtime.Remot
 			return errNotTaken
 		}
 		return nil
+	}
+	if u.into.Directory {
+		if err := u.relativePaths(look); err != nil {
+			return fmt.Errorf("naming the files of the directory: %w", err)
+		}
+	}
+	err = u.w.deliver(ctx, func(ctx context.Context) error { return t.inputFn(ctx, u.frame, "", "uploadTell", &res) })
+	switch {
+	case errors.Is(err, errDialog), u.w.gone(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("telling the page of its files: %w", cleared(err))
 	}
 	return u.told(ctx)
 }
@@ -550,7 +601,7 @@ func (u *uploadRun) end(ctx context.Context) {
 func (u *uploadRun) tell() {
 	o := &u.out
 	o.withoutOwnValue()
-	files := plural(len(o.Uploaded), "file")
+	files := plural(len(o.Uploaded)+o.More, "file")
 	add := func(format string, args ...any) { o.notes = append(o.notes, fmt.Sprintf(format, args...)) }
 	switch o.How {
 	case uploadByDrop:
@@ -564,6 +615,10 @@ func (u *uploadRun) tell() {
 		add("the page took them and emptied the input")
 	}
 	if o.Built {
-		add("the files were built in the page: \"Allow access to file URLs\" is off for the extension")
+		if u.into.Directory {
+			add("the files were built in the page: the browser lists a directory for a person only")
+		} else {
+			add("the files were built in the page: \"Allow access to file URLs\" is off for the extension")
+		}
 	}
 }

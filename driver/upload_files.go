@@ -20,6 +20,7 @@ type uploadFile struct {
 	name     string
 	size     int64
 	dir      bool
+	relative string // its path from the directory that is uploaded, which it begins with; "" outside of one
 	mime     string // "" when its name does not tell
 	modified int64  // in milliseconds
 }
@@ -148,6 +149,41 @@ func (f uploadFile) parts(left *int64, send func(data []byte) error) error {
 }
 
 var errTooLarge = errors.New("the files are too large")
+
+// maxDirectory is how many files of a directory are uploaded at most.
+const maxDirectory = 2000
+
+// inDirectory lists the files of a directory, as its input would: those of its
+// directories too, in the order of their names, and no links.
+func inDirectory(dir uploadFile) ([]uploadFile, error) {
+	var files []uploadFile
+	err := filepath.WalkDir(dir.path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		if len(files) == maxDirectory {
+			return errTooLarge
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir.path, path)
+		if err != nil {
+			return err
+		}
+		files = append(files, uploadFile{path: path, name: d.Name(), size: info.Size(), mime: mimeOf(path), modified: info.ModTime().UnixMilli(),
+			relative: dir.name + "/" + filepath.ToSlash(rel)})
+		return nil
+	})
+	if err != nil && !errors.Is(err, errTooLarge) {
+		return nil, fmt.Errorf("reading %s: %w", dir.path, unwrapped(err))
+	}
+	return files, err
+}
 
 // fit refuses files that the input does not take.
 func (i uploadInput) fit(t *Tab, what string, files []uploadFile) *op.Error {

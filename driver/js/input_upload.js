@@ -108,11 +108,18 @@ function () {
     return data;
   };
 
-  /** Gives the input the files whose pieces have come, and tells its page once. */
+  /** Gives the input the files whose pieces have come. */
   lib.uploadSet = () => {
     const input = lib.file;
     if (!lib.uploading || !input) return {state: 'stale'};
     input.files = transfer().files;
+    return {state: 'ok'};
+  };
+
+  /** Tells the input's page once that it holds other files. */
+  lib.uploadTell = () => {
+    const input = lib.file;
+    if (!lib.uploading || !input) return {state: 'stale'};
     input.dispatchEvent(new Event('input', {bubbles: true, composed: true}));
     input.dispatchEvent(new Event('change', {bubbles: true}));
     return {state: 'ok'};

@@ -14,6 +14,7 @@ import (
 
 var uploadCases = []drivertest.Case{
 	{Name: "input--upload-inputs", Page: "input/upload.html", Do: uploadInputs},
+	{Name: "input--upload-directory", Page: "input/upload.html", Do: uploadDirectory},
 	{Name: "input--upload-choosers", Page: "input/upload.html", Do: uploadChoosers},
 	{Name: "input--upload-drops", Page: "input/upload.html", Do: uploadDrops},
 	{Name: "input--upload-refuses", Page: "input/upload.html", Do: uploadRefuses},
@@ -88,6 +89,33 @@ func uploadInputs(s *drivertest.Scenario) {
 	assert.Equal(t, out.ResolvedUID, several.ID)
 	s.Value("input.upload", map[string]any{"find": map[string]any{"label": "One file"}, "paths": []string{picture}}, &out)
 	assert.Equal(t, out.Holds, 1)
+}
+
+// An input that takes a directory is given its files, with the paths that a
+// page reads of them, and tells its page once.
+func uploadDirectory(s *drivertest.Scenario) {
+	t := s.T
+	dir := filepath.Join(t.TempDir(), "pictures")
+	assert.NilError(t, os.MkdirAll(filepath.Join(dir, "of", "may"), 0o700))
+	assert.NilError(t, os.MkdirAll(filepath.Join(dir, "none"), 0o700))
+	for name, text := range map[string]string{"a.txt": "first", "of/may/b.png": "second", "of/c.txt": ""} {
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o600))
+	}
+	const held = `[...document.getElementById("directory").files].map((f) => f.webkitRelativePath)`
+	s.Eval("lines.length = 0; window.paths = null; document.getElementById('directory').addEventListener('change', () => { window.paths = " + held + " })")
+	var out uploadOut
+	res := s.Value("input.upload", map[string]any{"selector": "#directory", "paths": []string{dir}}, &out)
+	assert.Equal(t, out.How, "input")
+	assert.Equal(t, out.Holds, 3)
+	assert.Assert(t, strings.Contains(res.Text, "3 files given to "), res.Text)
+	assert.Equal(t, len(out.Uploaded), 3)
+	want := `["pictures/a.txt","pictures/of/c.txt","pictures/of/may/b.png"]`
+	assert.Equal(t, s.Eval("window.paths"), want, "when it was told")
+	assert.Equal(t, s.Eval(held), want, "afterwards")
+	assert.DeepEqual(t, told(s, 3), []string{"input directory untrusted", "change directory untrusted",
+		"directory a.txt|5|text/plain|first;c.txt|0|text/plain|;b.png|6|image/png|second"})
+	e := s.Fail("input.upload", map[string]any{"selector": "#directory", "paths": []string{filepath.Join(dir, "none")}}, op.Rejected, op.ValueRefused)
+	assert.Assert(t, strings.Contains(e.Message, "holds no file"), e.Message)
 }
 
 // A button's file chooser is answered, and never shown.
