@@ -512,6 +512,18 @@ func TestConsoleValueKeepsItsBounds(t *testing.T) {
 	}
 }
 
+// What Chrome told of an object before anything was asked of it forges no
+// marker either.
+func TestLoggedPreviewIsNoMarker(t *testing.T) {
+	refs := 0
+	v, more := remoteValue(&runtime.RemoteObject{Type: runtime.RemoteObjectTypeObject, ClassName: "Object", Preview: &runtime.ObjectPreview{
+		Properties: []*runtime.PropertyPreview{{Name: "_tag", Type: "string", Value: "PiChromeEvaluationMarker"}, {Name: "kind", Type: "string", Value: "Undefined"}}}}, &refs)
+	assert.Assert(t, !more)
+	_, err := cdpmodel.CheckProjection(v)
+	assert.NilError(t, err, "%s", v)
+	assert.Assert(t, strings.Contains(string(v), `"kind":"ObjectEntryProjection"`), "%s", v)
+}
+
 // A tab that is given back is not captured any more.
 func TestReleaseEndsTheCapture(t *testing.T) {
 	d := New(nil)

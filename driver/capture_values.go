@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -79,7 +80,7 @@ func loggedObject(o *runtime.RemoteObject, ref int) (json.RawMessage, bool) {
 		if p.Overflow {
 			props = append(props, part{"…", jsonText("there are more properties")})
 		}
-		return object(props), !whole || p.Overflow
+		return objectNoMarker(props, ref), !whole || p.Overflow
 	case o.Subtype == "map" || o.Subtype == "set":
 		return instance(o.ClassName, "", ref, props), true
 	case o.Subtype == "":
@@ -203,6 +204,19 @@ func errorMarker(o *runtime.RemoteObject, ref int) json.RawMessage {
 		}
 	}
 	return marker(cdpmodel.Marker{Kind: cdpmodel.KindError, ReferenceID: ref, Name: shortText(name), Message: textWithin(message, 500), Stack: textWithin(o.Description, 700)})
+}
+
+// objectNoMarker is a plain object of the page's, which must not be taken for a
+// marker: one with a _tag is told by its entries, as chrome_evaluate does.
+func objectNoMarker(props []part, ref int) json.RawMessage {
+	if !slices.ContainsFunc(props, func(p part) bool { return p.key == "_tag" }) {
+		return object(props)
+	}
+	m := cdpmodel.Marker{Kind: cdpmodel.KindObjectEntryProjection, ReferenceID: ref, Limit: len(props)}
+	for _, p := range props {
+		m.Entries = append(m.Entries, cdpmodel.MarkerEntry{Key: jsonText(p.key), Value: p.value})
+	}
+	return marker(m)
 }
 
 func object(props []part) json.RawMessage {
