@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"runtime/pprof"
 	"strings"
@@ -102,6 +103,8 @@ type failCase struct {
 	// fresh has a new driver for each run, so that what a first call sets up is
 	// among the calls.
 	fresh bool
+	// front has a session that works in the foreground.
+	front bool
 	// quiet allows that the operation makes no call at all.
 	quiet bool
 }
@@ -117,6 +120,23 @@ var failCases = map[string]failCase{
 	"page.history":      {page: "navigate/plain.html", input: `{"action":"reload","waitUntilLoad":true}`},
 }
 
+// failVariants are further ways to use an operation, whose calls are others
+// than those of its case above. Pictures and the ways of input have tables of
+// their own.
+var failVariants = []struct {
+	name, operation string
+	failCase
+}{
+	{"a load with script and snapshot", "page.navigate", failCase{input: `{"url":"{{base}}/navigate/plain.html","waitUntilLoad":true,"initScript":"1","snapshot":{"mode":"interactive"}}`}},
+	{"back", "page.history", failCase{page: "navigate/plain.html", input: `{"action":"back"}`, first: [][2]string{{"page.navigate", `{"url":"{{base}}/navigate/hash.html","waitUntilLoad":true}`}}}},
+	{"of frames", "page.snapshot", failCase{page: "frames/cross-origin.html", input: `{"mode":"full"}`, fresh: true}},
+	{"in a frame, with a snapshot", "input.click", failCase{page: "frames/cross-origin.html", input: `{"selector":"iframe >> #button","includeSnapshot":true}`}},
+	{"in the foreground", "input.click", failCase{input: `{"selector":"#button"}`, front: true}},
+	{"a policy", "page.dialog", failCase{input: `{"action":"policy","dialogs":"leave"}`, quiet: true}},
+	{"a directory", "input.upload", failCase{page: "input/upload.html", input: `{"selector":"#directory","paths":["testdata/page.read"]}`}},
+	{"until something goes", "page.wait", failCase{input: `{"condition":{"by":"textGone","value":"nowhere"},"timeoutMs":1500}`}},
+}
+
 // failer runs one operation with calls that fail.
 type failer struct {
 	t *testing.T
@@ -128,14 +148,21 @@ type failer struct {
 
 func (f *failer) run(ctx context.Context, operation, input string) (op.Result, error) {
 	rec := recorded(f.s)
-	return f.d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: "test"}, Conn: rec, Browser: &failBrowser{conn: rec}}, json.RawMessage(input))
+	return f.d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: "test", Foreground: f.c.front}, Conn: rec, Browser: &failBrowser{conn: rec}}, json.RawMessage(input))
 }
 
 var refPlace = regexp.MustCompile(`\{\{ref:(.*?)\}\}`)
 
+// here is an input for the site and the machine as they are.
+func (f *failer) here(input string) string {
+	dir, err := filepath.Abs("testdata")
+	assert.NilError(f.t, err)
+	return strings.NewReplacer("{{base}}", f.s.Site.Origin, `"testdata/`, `"`+filepath.ToSlash(dir)+"/").Replace(input)
+}
+
 // input is the operation's input with the refs of the page as it is.
 func (f *failer) input() string {
-	text := strings.ReplaceAll(f.c.input, "{{base}}", f.s.Site.Origin)
+	text := f.here(f.c.input)
 	return refPlace.ReplaceAllStringFunc(text, func(m string) string {
 		words := strings.ReplaceAll(refPlace.FindStringSubmatch(m)[1], `\"`, `"`)
 		res, err := f.run(f.t.Context(), "page.snapshot", `{"mode":"interactive"}`)
@@ -165,7 +192,7 @@ func (f *failer) ready() (input string) {
 	drivertest.Goto(f.t, rec.Conn, f.s.Site.URL(f.c.page))
 	f.s.Eval(watchEffects)
 	for _, first := range f.c.first {
-		_, err := f.run(f.t.Context(), first[0], first[1])
+		_, err := f.run(f.t.Context(), first[0], f.here(first[1]))
 		assert.NilError(f.t, err)
 	}
 	input = f.input()
@@ -334,39 +361,51 @@ func TestFailNth(t *testing.T) {
 	for index, o := range Operations() {
 		t.Run(o.Tool(), func(t *testing.T) {
 			t.Parallel()
-			desc, err := o.Descriptor()
-			assert.NilError(t, err)
-			c := failCases[o.Name()]
-			for _, e := range desc.Examples {
-				if c.input == "" {
-					c.input = string(e.Input)
-					if c.page == "" {
-						c.page = e.Page
-					}
-				}
-			}
-			if c.page == "" {
-				c.page = "input/click-log.html"
-			}
-			s := start(t, c.page)
-			f := &failer{t, s, New(nil), o, c}
-			defer func() { f.d.Close() }()
-			f.works("at first")
-			input := f.ready()
-			_, err = f.run(t.Context(), o.Name(), input)
-			assert.NilError(t, err)
-			n := len(recorded(s).Calls())
-			assert.Assert(t, n > 0 || desc.Tab != op.PageTab || c.quiet, "it makes no call")
-			for i := 1; i <= n; i++ {
-				for k, way := range failureWays {
-					if thorough() || (i+index)%3 == 0 && k == (i+index)/3%len(failureWays) {
-						f.fail(i, way.name, way.cause)
-					}
-				}
-			}
-			t.Logf("%d calls", n)
+			failEverywhere(t, index, o, failCases[o.Name()])
 		})
 	}
+	for index, v := range failVariants {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			o, ok := New(nil).Operation(v.operation)
+			assert.Assert(t, ok, v.operation)
+			failEverywhere(t, index, o, v.failCase)
+		})
+	}
+}
+
+// failEverywhere fails each call of the operation.
+func failEverywhere(t *testing.T, index int, o op.Operation[*Call], c failCase) {
+	desc, err := o.Descriptor()
+	assert.NilError(t, err)
+	for _, e := range desc.Examples {
+		if c.input == "" {
+			c.input = string(e.Input)
+			if c.page == "" {
+				c.page = e.Page
+			}
+		}
+	}
+	if c.page == "" {
+		c.page = "input/click-log.html"
+	}
+	s := start(t, c.page)
+	f := &failer{t, s, New(nil), o, c}
+	defer func() { f.d.Close() }()
+	f.works("at first")
+	input := f.ready()
+	_, err = f.run(t.Context(), o.Name(), input)
+	assert.NilError(t, err)
+	n := len(recorded(s).Calls())
+	assert.Assert(t, n > 0 || desc.Tab != op.PageTab || c.quiet, "it makes no call")
+	for i := 1; i <= n; i++ {
+		for k, way := range failureWays {
+			if thorough() || (i+index)%3 == 0 && k == (i+index)/3%len(failureWays) {
+				f.fail(i, way.name, way.cause)
+			}
+		}
+	}
+	t.Logf("%d calls", n)
 }
 
 // Where one of the input functions' files did not arrive, they are put into
