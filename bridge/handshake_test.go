@@ -57,6 +57,8 @@ func TestRefusals(t *testing.T) {
 
 // TestReplayedHandshake: what an eavesdropper recorded proves nothing, since
 // the owner's nonce is another.
+//
+// Invariant 9 of the design.
 func TestReplayedHandshake(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		w := p.worker()
@@ -263,6 +265,10 @@ func TestUnreadableBindings(t *testing.T) {
 	})
 }
 
+// TestBindingFollowsTheProfile: the id of a profile is not that of the package,
+// and the version that people see is not the contract's fingerprint.
+//
+// Invariant 1 of the design.
 func TestBindingFollowsTheProfile(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		p.label = "Renamed"
@@ -272,6 +278,8 @@ func TestBindingFollowsTheProfile(t *testing.T) {
 		assert.Check(t, ok)
 		assert.Equal(t, b.Label, "Renamed")
 		assert.Equal(t, b.Fingerprint, wire.Fingerprint())
+		assert.Equal(t, b.ExtensionID, pinnedExtension)
+		assert.Check(t, b.ConnectorID != b.ExtensionID && b.DisplayVersion != b.Fingerprint)
 		assert.Equal(t, b.Secret, p.secret)
 		assert.Equal(t, p.connector().Label(), "Renamed")
 		assert.NilError(t, p.connector().WaitLive(t.Context()))

@@ -22,6 +22,8 @@ import (
 // TestJournalAfterAKill kills the owner while one command executes and
 // another waits: the first is outcome-unknown for ever, the second was never
 // begun and may be sent again.
+//
+// Invariant 4 of the design.
 func TestJournalAfterAKill(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

@@ -302,6 +302,8 @@ func TestTheSameIDRunsOnceAndAnswersTwice(t *testing.T) {
 	})
 }
 
+// Invariant 5 of the design: rejected, unknown, and a read that is never
+// unknown.
 func TestWhatAHandlersErrorMeans(t *testing.T) {
 	cases := []struct {
 		name      string

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -353,6 +354,8 @@ func TestTabEvents(t *testing.T) {
 	})
 }
 
+// Invariant 3 of the design: the tab is resolved once, whatever becomes of the
+// command.
 func TestACanceledCommandKeepsTheTabThatItWasGiven(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)
@@ -434,4 +437,42 @@ func TestUnpairClosesTabsAndForgetDoesNot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTabsThatCannotBeListed: what Chrome says is told, and nothing is done.
+func TestTabsThatCannotBeListed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		r.browser.fail = func(call string) (error, bool) {
+			if call == "tabs.query" {
+				return &op.ProtocolError{Method: call, Message: "Tabs cannot be queried right now."}, false
+			}
+			return nil, false
+		}
+		f := wantError(t, p.do(cmd("click", "page.click", `{"target":{"by":"url","value":"shop"}}`)), op.Rejected, op.TabListFailed)
+		assert.Assert(t, strings.Contains(f.Message, "right now") && strings.Contains(f.Message, "Nothing was done"), f.Message)
+		wantError(t, p.do(cmd("list", "tab.list", `{}`)), op.Rejected, op.TabListFailed)
+		assert.DeepEqual(t, r.handler.order(), []string{"list"})
+	})
+}
+
+// TestATargetIsNotResolvedAgain: an operation that names another target than
+// the command's own gets none.
+func TestATargetIsNotResolvedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		mine, other := r.browser.open("https://shop.test/"), r.browser.open("https://mail.test/")
+		r.handler.run = func(ctx context.Context, call *Call) (op.Result, error) {
+			_, err := call.Browser.CloseTab(ctx, op.Target{By: "id", Value: op.TargetValue(fmt.Sprint(other.ID))})
+			return op.Result{}, err
+		}
+		wantError(t, p.do(cmd("click", "page.click", forTab(mine.ID))), op.Rejected, op.Internal)
+		assert.Equal(t, len(r.browser.tabs), 2)
+	})
 }

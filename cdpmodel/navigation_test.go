@@ -56,6 +56,8 @@ func TestNavigation(t *testing.T) {
 // TestNavigationProperties: events of other frames and of the document before
 // never end a navigation; an ended one never changes; the order of the reply
 // among the events of one frame does not change how it ends.
+//
+// Invariant 8 of the design.
 func TestNavigationProperties(t *testing.T) {
 	frames := []cdp.FrameID{"F", "G"}
 	loaders := []cdp.LoaderID{"L0", "L1", ""}

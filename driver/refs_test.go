@@ -109,6 +109,7 @@ func TestBySelectorIntoFrames(t *testing.T) {
 	assert.Assert(t, n.frame.parent != "" && n.backend != 0)
 }
 
+// Invariant 6 of the design: a ref is a capability.
 func TestByRef(t *testing.T) {
 	s, tab := refTab(t, "snapshot/labels.html")
 	ctx := t.Context()

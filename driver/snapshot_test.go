@@ -71,6 +71,8 @@ func TestSnapshotModeGoldens(t *testing.T) {
 
 // Nothing below the fold is lost: every button is named or counted, and the
 // frontiers lead to it.
+//
+// Invariant 7 of the design.
 func TestEveryActionIsReachable(t *testing.T) {
 	patient(t)
 	for _, page := range []string{"snapshot/below-fold.html", "snapshot/contexts.html", "snapshot/many-frames.html", "_/huge?n=3000"} {

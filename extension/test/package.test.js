@@ -25,6 +25,7 @@ test("the worker and what it imports stay under 25 KB", () => {
   assert.ok(size < 25_000, `${size} bytes`);
 });
 
+// Invariant 10 of the design.
 test("the worker knows no page, no protocol of pages, no operation and no tool", () => {
   const code = worker.map((name) => [name, shipped(name)]);
   const never = {

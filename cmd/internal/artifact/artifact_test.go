@@ -123,6 +123,7 @@ func TestPublishTiles(t *testing.T) {
 	before := listing(t, dir)
 	_, _, err = Publish(dir, in, tiles(t, threeTiles, []float64{0, 720, 1440}, "A", "B", "C"))
 	assert.ErrorContains(t, err, "Screenshot tile-set destination already exists: "+full)
+	assert.Equal(t, op.AsError(err).Code, op.ScreenshotFailure)
 	assert.Equal(t, listing(t, dir), before)
 }
 

@@ -42,7 +42,7 @@ type peer struct {
 }
 
 // neverAcross has four sessions send commands at once that name tabs in every
-// way there is, also the others' tabs. Invariant 2 and 3 of the design: a
+// way there is, also the others' tabs. Invariants 2 and 3 of the design: a
 // command goes to the tab of its own session in its own profile, and the
 // selector is resolved once. Each page says who it is when it was made to act.
 func neverAcross(t *testing.T, r *rig) {

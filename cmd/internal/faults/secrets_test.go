@@ -24,6 +24,8 @@ import (
 // secretsKept looks for every secret of the rig in everything that the owner
 // and the program wrote and said, in a run with pairings, refusals, attacks,
 // commands and a trace.
+//
+// Invariant 9 of the design.
 func secretsKept(t *testing.T, r *rig) {
 	credential, err := bridge.LoadCredential(r.stateDir)
 	assert.NilError(t, err)
