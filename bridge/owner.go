@@ -133,7 +133,11 @@ func (s *Server) serveClient(conn frames, proven func()) {
 	delete(s.clients, c)
 	s.lastBusy = time.Now()
 	s.mu.Unlock()
-	s.abandon(c)
+	grace := orphanGrace
+	if websocket.CloseStatus(err) == websocket.StatusNormalClosure {
+		grace = 0
+	}
+	s.abandon(c, grace)
 	cancel()
 	writer.Wait()
 }

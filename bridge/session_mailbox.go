@@ -63,6 +63,7 @@ type command struct {
 	box       *mailbox
 	journaled bool
 	watchers  map[*client]int // how many answers each wants
+	orphaned  *time.Timer     // ends the command that lost its last watcher; nil while it has not
 	settledOK bool
 
 	finished chan struct{} // closed when the outcome was told
@@ -94,6 +95,10 @@ func (s *Server) submit(from *client, w wire.Command) {
 	}
 	if trimmed := strings.TrimSpace(string(w.Input)); trimmed == "" || trimmed == "null" {
 		w.Input = json.RawMessage("{}")
+	}
+	if strings.Contains(w.ID, "/") {
+		refuse(op.Invalidf("command id %q holds a slash; nothing was done: such ids are those of the steps of a list", w.ID))
+		return
 	}
 	digest := commandDigest(w)
 	if known, err := s.join(from, w.ID, digest); known {
@@ -178,6 +183,9 @@ func (s *Server) join(from *client, id, digest string) (known bool, err *op.Erro
 		return true, reusedID(id)
 	}
 	c.watchers[from]++
+	if c.orphaned != nil {
+		c.orphaned.Stop()
+	}
 	return true, nil
 }
 
@@ -567,6 +575,9 @@ func (s *Server) tell(c *command, r wire.Result) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if c.orphaned != nil {
+		c.orphaned.Stop()
+	}
 	watchers := c.watchers
 	c.watchers = nil
 	s.mu.Unlock()
@@ -615,21 +626,42 @@ func (s *Server) cancelFor(from *client, id string) {
 	}
 }
 
-// abandon cancels what nobody waits for after a client has gone.
-func (s *Server) abandon(from *client) {
+// orphanGrace is how long a command goes on that a program began whose socket
+// broke: it comes back for the outcome, or it has died.
+const orphanGrace = 3 * time.Second
+
+// abandon cancels what nobody waits for after a client has gone. Where it did
+// not say goodbye, what has begun goes on for a moment.
+func (s *Server) abandon(from *client, grace time.Duration) {
 	s.mu.Lock()
 	var orphans []*command
 	for _, c := range s.commands {
 		if _, watches := c.watchers[from]; watches {
 			delete(c.watchers, from)
-			if len(c.watchers) == 0 && c.parent == nil {
+			if len(c.watchers) > 0 || c.parent != nil {
+				continue
+			}
+			if grace == 0 || c.state == stateQueued {
 				orphans = append(orphans, c)
+			} else {
+				c.orphaned = time.AfterFunc(grace, func() { s.stopOrphan(c) })
 			}
 		}
 	}
 	s.mu.Unlock()
 	for _, c := range orphans {
-		s.stop(c, "the program that sent the command has gone")
+		s.stop(c, programGone)
+	}
+}
+
+const programGone = "the program that sent the command has gone"
+
+func (s *Server) stopOrphan(c *command) {
+	s.mu.Lock()
+	joined := len(c.watchers) > 0
+	s.mu.Unlock()
+	if !joined {
+		s.stop(c, programGone)
 	}
 }
 

@@ -203,11 +203,59 @@ func TestAProgramThatGoesCancelsItsCommands(t *testing.T) {
 		q := r.dial()
 		defer q.close()
 		var out CommandOutcome
+		time.Sleep(orphanGrace - time.Millisecond)
+		assert.NilError(t, q.ask("outcome", OutcomeParams{"a"}, &out))
+		assert.Equal(t, out.State, "executing")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		assert.NilError(t, q.ask("outcome", OutcomeParams{"a"}, &out))
 		assert.Equal(t, out.State, "done")
 		assert.NilError(t, q.ask("outcome", OutcomeParams{"b"}, &out))
 		assert.Equal(t, out.State, "unknown") // it never started
 		assert.DeepEqual(t, r.handler.order(), []string{"a"})
+	})
+}
+
+// TestAProgramThatComesBack for a command that it had begun gets its outcome,
+// also when it comes after the end.
+func TestAProgramThatComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		g := newGate("a", "b")
+		r.handler.run = g.run
+		one, two := r.browser.open("https://example.test/"), r.browser.open("https://example.test/")
+		p := r.dial()
+		a, b := cmd("a", "page.click", forTab(one.ID)), cmd("b", "page.click", forTab(two.ID))
+		p.send(a)
+		p.send(b)
+		synctest.Wait()
+		p.close()
+		synctest.Wait()
+		g.open("b")
+		synctest.Wait()
+		q := r.dial()
+		defer q.close()
+		q.send(a)
+		time.Sleep(2 * orphanGrace)
+		assert.Assert(t, !q.answered("a"))
+		g.open("a")
+		wantOK(t, q.wait("a", 1))
+		wantOK(t, q.do(b))
+		assert.Equal(t, len(r.handler.order()), 2)
+	})
+}
+
+// TestIDsOfSteps are not for programs: their outcome is that of a list's step.
+func TestIDsOfSteps(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		e := wantError(t, p.do(cmd("list/1", "page.click", `{}`)), op.Invalid, op.InvalidInput)
+		assert.Assert(t, strings.Contains(e.Message, `"list/1"`), e.Message)
+		assert.Equal(t, len(r.handler.order()), 0)
 	})
 }
 

@@ -143,8 +143,9 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 
 // Command sends a command and waits for its outcome. The error is an
 // *op.Error. An empty ID gets a new one; a known ID is never run twice. When
-// ctx ends the command is canceled and Command returns at once. When the owner
-// dies, Command asks the next one what became of the command and never sends
+// ctx ends the command is canceled and Command returns at once. When only the
+// socket breaks, Command connects again and returns the real outcome. When the
+// owner dies, Command asks the next one what became of the command and never sends
 // again what may have begun. progress may be nil.
 func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progress) (Outcome, error) {
 	if cmd.ID == "" {
@@ -165,7 +166,7 @@ func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progres
 	}
 	res, err := c.exchange(ctx, cn, cmd.ID, frame, progress)
 	if errors.Is(err, errLost) {
-		res, err = c.recover(ctx, cmd.ID, frame, progress)
+		res, err = c.recover(ctx, cn.ready.BridgeEpoch, cmd.ID, frame, progress)
 	}
 	if err != nil {
 		return out, err
@@ -249,8 +250,9 @@ func (c *Client) giveUp(ctx context.Context, cn *conn, id string, w *waiter) (*w
 		WithHint("Ask later what became of it: its id is %s.", id).WithCause(ctx.Err())
 }
 
-// recover finds out what became of a command whose owner was lost.
-func (c *Client) recover(ctx context.Context, id string, frame []byte, progress Progress) (*wire.Result, error) {
+// recover finds out what became of a command whose owner, or only the socket to
+// it, was lost. epoch is the owner's that it was sent to.
+func (c *Client) recover(ctx context.Context, epoch, id string, frame []byte, progress Progress) (*wire.Result, error) {
 	rctx, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
 	blind := func(err error) error {
@@ -283,6 +285,15 @@ func (c *Client) recover(ctx context.Context, id string, frame []byte, progress 
 		return res, err
 	}
 	// What may mutate is in the journal before it begins, so it has not begun.
+	if cn.ready.BridgeEpoch == epoch {
+		// The same owner: the frame was lost, or it was a read whose answer
+		// was. The id keeps it from running twice.
+		res, err := c.exchange(ctx, cn, id, frame, progress)
+		if errors.Is(err, errLost) {
+			return nil, blind(err)
+		}
+		return res, err
+	}
 	return nil, op.NotAvailable(op.BridgeStopped, "the owner ended before the command had any effect").
 		WithHint("Send it again: a new owner is running.")
 }
@@ -338,7 +349,7 @@ func (c *Client) Close() error {
 	cn := c.conn
 	c.mu.Unlock()
 	if cn != nil {
-		cn.close()
+		cn.leave()
 	}
 	return nil
 }

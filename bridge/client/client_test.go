@@ -532,6 +532,32 @@ func TestCanceledCallerReturnsAtOnce(t *testing.T) {
 	assert.DeepEqual(t, w.effects(), []string{"1", "2"})
 }
 
+// TestOnlyTheSocketBreaks: the owner lives, and so does the command. Its caller
+// gets the real outcome of the one run.
+func TestOnlyTheSocketBreaks(t *testing.T) {
+	w := newWorld(t)
+	w.pair()
+	c := w.dial()
+	snap := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		assert.Check(t, c.conn.ws.CloseNow())
+	}
+	out, err := c.Command(t.Context(), touch("1"), func(_, _ int, note string) {
+		if note == "touched" {
+			snap()
+			w.release()
+		}
+	})
+	assert.NilError(t, err)
+	assert.Equal(t, string(out.Result.Value), `"1"`)
+	snap()
+	_, err = c.Command(t.Context(), touch("2"), nil)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, w.effects(), []string{"1", "2"})
+	assert.Equal(t, w.starts.Load(), int32(1))
+}
+
 func TestANewerProgramTakesOver(t *testing.T) {
 	w := newWorld(t)
 	old := w.dial()

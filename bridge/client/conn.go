@@ -275,6 +275,14 @@ func (c *conn) lost() bool {
 	}
 }
 
+// leave ends the connection and tells the owner that nobody comes back.
+func (c *conn) leave() {
+	if !c.lost() {
+		_ = c.ws.Close(websocket.StatusNormalClosure, "") // it may break just now
+	}
+	c.close()
+}
+
 // close ends the connection and waits for its reader.
 func (c *conn) close() {
 	_ = c.ws.CloseNow() // it may be closed already

@@ -45,7 +45,7 @@ func commands() ([]*command, error) {
 func ownCommands() []*command {
 	return []*command{
 		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
-		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), serveCommand(), stopCommand(),
+		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
+	"pi-chrome/bridge/wire"
 	"pi-chrome/cmd/internal/owner"
 )
 
@@ -179,6 +180,56 @@ func ago(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+func outcomeCommand() *command {
+	return requestCommand("outcome", groupOwner, "ID", "Tell what became of a command, by its id.",
+		"A command whose caller was cut off may have had its effect all the same; its error names the id. "+
+			"The owner remembers the latest 1000 commands that may change something. A state of unknown means that the command never began, "+
+			"or only read, or is older than that.", 1,
+		func(_ *app, ctx context.Context, c *client.Client, args []string) (output, error) {
+			if len(args) == 0 {
+				return output{}, usageError("outcome", "pi-chrome outcome needs the id of a command")
+			}
+			out, err := owner.Outcome(ctx, c, args[0])
+			if err != nil {
+				return output{}, err
+			}
+			text, err := outcomeText(out)
+			return output{value: out, text: text}, err
+		})
+}
+
+// outcomeText is an outcome for people.
+func outcomeText(out bridge.CommandOutcome) (string, error) {
+	of := ""
+	if out.Operation != "" {
+		of = fmt.Sprintf(" (%s of session %s)", out.Operation, out.Session)
+	}
+	head := fmt.Sprintf("command %s%s: ", out.ID, of)
+	switch out.State {
+	case "unknown":
+		return head + "not known; it never began, or only read, or is too long ago", nil
+	case "queued", "executing":
+		return head + out.State, nil
+	}
+	v, err := wire.DecodeForClient(out.Result)
+	r, ok := v.(*wire.Result)
+	if err != nil || !ok {
+		return "", fmt.Errorf("the outcome of command %s cannot be read: %w", out.ID, err)
+	}
+	if r.OK {
+		text := r.Text
+		if text == "" {
+			text = string(r.Value)
+		}
+		return strings.TrimRight(head+"done\n"+text, "\n"), nil
+	}
+	text := fmt.Sprintf("%s%s (%s): %s", head, r.Error.Kind, r.Error.Code, r.Error.Message)
+	if r.Error.Hint != "" {
+		text += "\n" + r.Error.Hint
+	}
+	return text, nil
 }
 
 func authorizeCommand() *command {
