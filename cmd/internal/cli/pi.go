@@ -250,12 +250,13 @@ func (b *piBackend) Call(ctx context.Context, c pihost.Call) (pihost.Answer, err
 		a.ElapsedMs = *out.elapsedMs
 	}
 	if c.Images && desc.Tool == screenshotTool {
-		a.Images, err = pictures(a.Value)
-		if err != nil {
-			a.Text += fmt.Sprintf("\nThe picture is kept, but could not be shown: %s", err)
-		}
-		if len(a.Images) == 0 && err == nil {
-			a.Text += "\nThe picture is too large to be shown; it is in the files."
+		shown, all, err := pictures(a.Value)
+		a.Images = shown
+		switch {
+		case err != nil:
+			a.Text += fmt.Sprintf("\n\n[the picture is kept, but could not be shown: %s]", err)
+		case len(shown) < all:
+			a.Text += fmt.Sprintf("\n\n[%d of %d pictures are shown here; all are in the files]", len(shown), all)
 		}
 	}
 	return a, nil
@@ -269,8 +270,8 @@ const (
 )
 
 // pictures reads the files that a screenshot named, as far as they may be
-// shown.
-func pictures(value json.RawMessage) ([]pihost.Image, error) {
+// shown, and tells how many there are.
+func pictures(value json.RawMessage) (shown []pihost.Image, all int, err error) {
 	var v struct {
 		Path   string `json:"path"`
 		Format string `json:"format"`
@@ -279,7 +280,7 @@ func pictures(value json.RawMessage) ([]pihost.Image, error) {
 		} `json:"tiles"`
 	}
 	if err := json.Unmarshal(value, &v); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	paths := []string{v.Path}
 	if v.Path == "" {
@@ -288,20 +289,19 @@ func pictures(value json.RawMessage) ([]pihost.Image, error) {
 			paths = append(paths, t.Path)
 		}
 	}
-	var out []pihost.Image
 	left := maxShownBytes
 	for _, p := range paths[:min(len(paths), maxShownPictures)] {
 		raw, err := os.ReadFile(p)
 		if err != nil {
-			return out, err
+			return shown, len(paths), err
 		}
 		if len(raw) > left {
 			break
 		}
 		left -= len(raw)
-		out = append(out, pihost.Image{MIMEType: "image/" + v.Format, Data: base64.StdEncoding.EncodeToString(raw)})
+		shown = append(shown, pihost.Image{MIMEType: "image/" + v.Format, Data: base64.StdEncoding.EncodeToString(raw)})
 	}
-	return out, nil
+	return shown, len(paths), nil
 }
 
 // Command runs a command line for the session.

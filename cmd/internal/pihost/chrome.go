@@ -146,7 +146,7 @@ func (h *host) revoke(ctx context.Context) (any, error) {
 	h.mu.Unlock()
 	r := reply{Text: "Chrome is locked for this session.", Level: "info", Append: lockedEntry(background)}
 	if err := h.lockOwner(ctx, session); err != nil {
-		r.Text, r.Level = "Chrome is locked in Pi, but the owner could not be told: "+Text(op.AsError(err)), "warning"
+		r.Text, r.Level = "Chrome is locked in Pi, but the owner could not be told: "+op.AsError(err).Text(), "warning"
 	}
 	return r, nil
 }

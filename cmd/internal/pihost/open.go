@@ -63,7 +63,7 @@ func (h *host) open(params json.RawMessage) (any, error) {
 	h.mu.Unlock()
 	out := opened{Version: h.o.Version, Enable: enable(list), Subcommands: subcommands}
 	for _, d := range list {
-		out.Tools = append(out.Tools, tool{Name: d.Tool, Label: label(d.Tool), Profile: d.Profile, Description: d.Summary + " " + d.Doc, PromptSnippet: d.Summary, Parameters: d.Input})
+		out.Tools = append(out.Tools, tool{Name: d.Tool, Label: label(d.Tool), Profile: d.Profile, Description: d.ModelText, PromptSnippet: d.Summary, Parameters: d.ModelInput})
 	}
 	return out, nil
 }

@@ -211,7 +211,7 @@ func (p *piProcess) note(e map[string]any) {
 	case "tool_execution_end":
 		word := "result"
 		if e["isError"] == true {
-			word = "error"
+			word = "failed"
 		}
 		text, kinds := content(e["result"])
 		fmt.Fprintf(&p.log, "%s%s: %s\n", word, kinds, text)
@@ -414,7 +414,7 @@ func conversation(s *stage, folder string) {
 
 	// The end of Pi closes the tabs of its session.
 	p.chrome("authorize")
-	p.ask("open the shop", steps(always(call("chrome_navigate", map[string]any{"url": s.site + "/shop/"}))))
+	p.ask("open the shop", steps(always(call("chrome_navigate", map[string]any{"url": s.site + "/shop/", "waitUntilLoad": true}))))
 	second := p.session()
 	assert.Assert(t, second != first)
 	assert.Equal(t, len(s.owner(second).Targets), 1)
@@ -433,7 +433,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`until \d\d:\d\d(:\d\d)?( [AP]M)?`), "until TIME"},
 	{regexp.MustCompile(`session:[0-9a-f-]{36}`), "session:ID"},
 	// The abort may come before the call has left, or later.
-	{regexp.MustCompile(`error: interrupted; .*canceled.*\n(the caller canceled it\n)?`), "error: interrupted\n"},
+	{regexp.MustCompile(`error: interrupted; .*canceled.*\n(hint: the caller canceled it\n)?`), "error: interrupted\n"},
 	{regexp.MustCompile(`\btab \d+`), "tab N"},
 	{regexp.MustCompile(`\d{13}-[0-9a-f-]{36}`), "PICTURE"},
 	{regexp.MustCompile(`\b\d+ ms\b`), "N ms"},

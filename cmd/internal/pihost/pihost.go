@@ -271,7 +271,7 @@ func (h *host) call(ctx context.Context, id int64, params json.RawMessage) (any,
 func (h *host) answer(id int64, result any, err error) {
 	if err != nil {
 		e := op.AsError(err)
-		h.write(answer{ID: id, Error: &failure{Error: e, Text: Text(e)}})
+		h.write(answer{ID: id, Error: &failure{Error: e, Text: e.Text()}})
 		return
 	}
 	if result == nil {
@@ -292,15 +292,6 @@ func (h *host) write(a answer) {
 	defer h.outMu.Unlock()
 	// A package that no longer reads has ended; stdin says so too.
 	_, _ = h.o.Out.Write(b.Bytes())
-}
-
-// Text is an error as a model reads it.
-func Text(e *op.Error) string {
-	text := fmt.Sprintf("%s (%s, %s)", e.Message, e.Kind, e.Code)
-	if e.Hint != "" {
-		text += "\n" + e.Hint
-	}
-	return text
 }
 
 // Protocol is the version of the lines.

@@ -180,7 +180,7 @@ func TestCall(t *testing.T) {
 
 	l = p.ask("call", map[string]any{"tool": "chrome_other"})
 	assert.Equal(t, l.Error["code"], "stale-action-ref")
-	assert.Equal(t, l.Error["text"], "ref el-1 is stale; nothing was done (rejected, stale-action-ref)\ntake a snapshot")
+	assert.Equal(t, l.Error["text"], "error: ref el-1 is stale; nothing was done\nhint: take a snapshot")
 	assert.DeepEqual(t, l.Error["details"], map[string]any{"ref": "el-1"})
 
 	id = p.send("call", map[string]any{"tool": "chrome_hang"})
