@@ -36,10 +36,9 @@ type Case struct {
 	Do   func(s *Scenario)
 }
 
-// alone are the topics whose cases cannot run beside others: they share state
-// on the server, or take pictures of more than a tab shows, see
-// docs/rough-edges.md.
-var alone = []string{"apps", "screenshot"}
+// alone are the topics whose cases share state on the server, and so cannot run
+// beside others.
+var alone = []string{"apps"}
 
 // RunCases runs every case as a subtest on the lane, as many at a time as the
 // flag -parallel says, each with a tab of its own.
