@@ -26,6 +26,8 @@ const (
 // the protocol: a model sees only the former.
 func (f *face) call(ctx context.Context, req *sdk.CallToolRequest, d op.Descriptor) *sdk.CallToolResult {
 	id := client.NewID()
+	ctx, end := f.begin(ctx, id)
+	defer end()
 	raw := bytes.TrimSpace(req.Params.Arguments)
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ const Endpoint = "/mcp"
 // Bounds of the HTTP server.
 const (
 	maxConnections = 32               // MCP connections at a time
+	maxOpening     = 128              // with the requests that may open one
 	connectionIdle = 30 * time.Minute // without a request of its client
 	headerTimeout  = 10 * time.Second
 	shutdownLimit  = 3 * time.Second
@@ -172,7 +174,7 @@ type host struct {
 
 	mu    sync.Mutex
 	ended bool
-	faces map[*face]bool
+	faces map[*face]bool // whether its client has said hello
 }
 
 type serverKey struct{}
@@ -211,20 +213,33 @@ func (h *host) open() (*face, error) {
 	if h.ended {
 		return nil, errors.New("this server is ending")
 	}
-	if len(h.faces) >= maxConnections {
-		return nil, fmt.Errorf("%d connections are open already; end one of them, or wait until one has been idle for %s", len(h.faces), connectionIdle)
+	open := 0
+	for _, hello := range h.faces {
+		if hello {
+			open++
+		}
 	}
-	h.faces[f] = true
+	if open >= maxConnections || len(h.faces) >= maxOpening {
+		return nil, fmt.Errorf("%d connections are open already; end one of them, or wait until one has been idle for %s", open, connectionIdle)
+	}
+	h.faces[f] = false
 	h.wait.Add(1)
 	return f, nil
 }
 
 // watch waits, behind the request that opened a connection, until it has
-// ended, and closes it. A request that opened none has none to wait for.
+// ended, and closes it. Other requests open none: the handler has closed what
+// it made for them.
 func (h *host) watch(f *face) {
+	sessions := slices.Collect(f.server.Sessions())
+	if slices.ContainsFunc(sessions, func(s *sdk.ServerSession) bool { return s.InitializeParams() != nil }) {
+		h.mu.Lock()
+		h.faces[f] = true
+		h.mu.Unlock()
+	}
 	go func() {
 		defer h.wait.Done()
-		for s := range f.server.Sessions() {
+		for _, s := range sessions {
 			_ = s.Wait() // how it ended changes nothing
 		}
 		h.mu.Lock()
@@ -244,6 +259,7 @@ func (h *host) end() {
 	}
 	h.mu.Unlock()
 	for _, f := range all {
+		f.stop()
 		for s := range f.server.Sessions() {
 			_ = s.Close() // it may have ended already
 		}

@@ -122,7 +122,9 @@ type face struct {
 	authorizing chan struct{} // holds one token until the session is authorized
 
 	mu       sync.Mutex
-	used     bool // a command was sent
+	stopped  bool
+	calls    map[string]context.CancelFunc // under way, by command id
+	used     bool                          // a command was sent
 	active   []string
 	snapshot string // text of the latest
 	shots    shots
@@ -134,7 +136,7 @@ func newFace(o Options, l *link) (*face, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &face{opts: o, link: l, tools: list, own: o.Session == "", authorizing: make(chan struct{}, 1)}
+	f := &face{opts: o, link: l, tools: list, own: o.Session == "", authorizing: make(chan struct{}, 1), calls: map[string]context.CancelFunc{}}
 	f.authorizing <- struct{}{}
 	f.log = o.Logger
 	if f.log == nil {
@@ -184,9 +186,38 @@ func toolOf(d op.Descriptor) *sdk.Tool {
 	}
 }
 
+// begin makes the context of a call, which ends with the connection too: a
+// server that ends does not wait for its calls.
+func (f *face) begin(ctx context.Context, id string) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		cancel()
+	}
+	f.calls[id] = cancel
+	return ctx, func() {
+		cancel()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.calls, id)
+	}
+}
+
+// stop cancels what is under way and what is still to come.
+func (f *face) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	for _, cancel := range f.calls {
+		cancel()
+	}
+}
+
 // close closes the tabs of a session that nobody can come back to. What keeps
 // it from that is logged: whoever spoke to us has gone.
 func (f *face) close() {
+	f.stop()
 	f.mu.Lock()
 	used := f.used
 	f.mu.Unlock()

@@ -18,9 +18,23 @@ func ServeStdio(ctx context.Context, o Options, in io.Reader, out io.Writer) err
 		return err
 	}
 	defer f.close()
-	err = f.server.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: writer{out}})
-	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil // the client has gone, or somebody ended us: both are the end
+	session, err := f.server.Connect(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: writer{out}}, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		f.stop()
+		_ = session.Close() // Wait tells how it ended
+	})
+	err = session.Wait()
+	if !stop() {
+		<-ended
+		return nil // somebody ended us
+	}
+	if errors.Is(err, io.EOF) {
+		return nil // the client has gone
 	}
 	return err
 }
