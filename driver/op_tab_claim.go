@@ -10,8 +10,8 @@ import (
 // TabClaimIn is the input of chrome_tab_claim: the tab, and what must be true
 // of it.
 type TabClaimIn struct {
-	Target op.Target     `json:"target" jsonschema:"the user's tab"`
-	Expect op.TabDetails `json:"expect,omitzero" jsonschema:"what the tab must show at the moment of the claim, as chrome_tab_list gave it; what is left out is not compared"`
+	Target op.Target     `json:"target" brief:"" jsonschema:"the user's tab"`
+	Expect op.TabDetails `json:"expect,omitzero" brief:"what it must show now, as chrome_tab_list gave it" jsonschema:"what the tab must show at the moment of the claim, as chrome_tab_list gave it; what is left out is not compared"`
 }
 
 // TabClaimed is the result of chrome_tab_claim.
@@ -26,6 +26,7 @@ const claimNote = "While the session works in the tab, the page sees itself as v
 var opTabClaim = op.Define(op.Spec{
 	Name: "tab.claim", Tool: "chrome_tab_claim", Profile: "tabs", Title: "Tab Claim",
 	Summary: "Take one of the user's own tabs into this session, after checking that it is the one that is meant.",
+	Brief:   "Take one of the user's tabs as yours.",
 	Doc: "The tab becomes the session's: later calls without target use it when it is the only one, other sessions are refused it, and it counts to the 5 tabs of the session. " +
 		"Everything in `expect` is compared with the tab at that moment; a difference refuses the claim as `tab-changed` and names it. " +
 		"Nothing is shown or focused, and a tab that the user had in a group or pinned stays there; any other is put into the session's group. " +
