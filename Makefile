@@ -105,7 +105,7 @@ chromium: ## install Debian's Chromium when there is no Chromium nor Chrome for 
 
 # The tests start their own X server and window manager and end them.
 display: # for the tests with windows
-	@{ command -v Xvfb && command -v openbox; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="xvfb openbox"
+	@{ command -v Xvfb && command -v openbox && command -v xdotool && command -v xmessage; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="xvfb openbox xdotool x11-utils"
 
 node:
 	@{ command -v node && command -v npm; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="nodejs npm"

@@ -43,6 +43,14 @@ type Conn interface {
 	Attachment() int
 }
 
+// WindowHolder is a Conn whose browser has windows that a press could raise.
+type WindowHolder interface {
+	// HoldWindow prepares for a press on the tab. putBack is to be called when
+	// the press was answered; it puts back what Chrome did to the windows and
+	// says in words what that was. It is nil where a press moves nothing.
+	HoldWindow(ctx context.Context) (putBack func(context.Context) (did string, err error), err error)
+}
+
 // Browser is the session's view of the browser's tabs.
 type Browser interface {
 	// Tabs lists the tabs of the profile; Owned marks the session's own.

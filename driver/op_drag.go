@@ -332,7 +332,7 @@ func (d *dragRun) run(ctx context.Context) error {
 	d.c.begin()
 	d.w.inputAt()
 	d.pressed = true
-	err := d.w.deliver(ctx, d.mouse(input.DispatchMouseEventTypeMousePressed, d.at))
+	err := d.w.deliverPress(ctx, d.mouse(input.DispatchMouseEventTypeMousePressed, d.at))
 	switch {
 	case err == nil:
 	case errors.Is(err, op.ErrNotDelivered):

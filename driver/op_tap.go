@@ -167,7 +167,7 @@ func (t *Tab) touch(ctx context.Context, c *Call, w *witness, from, to point, st
 	lift := event(input.DispatchTouchEventTypeTouchCancel)
 	c.begin()
 	w.inputAt()
-	err := w.deliver(ctx, event(input.DispatchTouchEventTypeTouchStart, from))
+	err := w.deliverPress(ctx, event(input.DispatchTouchEventTypeTouchStart, from))
 	switch {
 	case err == nil:
 	case errors.Is(err, errDialog):

@@ -78,7 +78,7 @@ func (t *Tab) pressOnce(ctx context.Context, c *Call, w *witness, at point, butt
 
 	c.begin()
 	w.inputAt()
-	err := w.deliver(ctx, down)
+	err := w.deliverPress(ctx, down)
 	switch {
 	case err == nil || errors.Is(err, errDialog):
 	case w.gone(err):

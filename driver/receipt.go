@@ -72,6 +72,7 @@ type Receipt struct {
 	Navigating string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
 	NewTabs    []string         `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
 	Downloads  []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
+	Window     string           `json:"window,omitempty" jsonschema:"what Chrome did to the tab's window because of the press, and what became of it"`
 	Busy       bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
 	Crashed    bool             `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
 }
@@ -114,6 +115,7 @@ type witness struct {
 	stop   func()
 	click  cdp.FrameID // the frame in which a touch is to become a click, "" for none
 	quiet  int         // frames in a row without news that end the wait
+	window heldWindow  // of the presses
 
 	mu        sync.Mutex
 	dialog    *Dialog
@@ -433,7 +435,9 @@ func (w *witness) settle(ctx context.Context, load bool) Receipt {
 	cancel()
 	<-done
 	fresh := w.appeared(outer, reports)
-	return w.receipt(reports, fresh)
+	r := w.receipt(reports, fresh)
+	r.Window = w.window.did
+	return r
 }
 
 // await returns when the page's own reports are there, or when a dialog, the
@@ -588,6 +592,9 @@ func (r Receipt) text(kind string, notes ...string) string {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, n := range notes {
 		add("%s", n)
+	}
+	if r.Window != "" {
+		add("window: %s", r.Window)
 	}
 	if d := r.Dialog; d != nil {
 		add("dialog open: %s %q; answer it with chrome_dialog", d.Type, cut(d.Message, 200))

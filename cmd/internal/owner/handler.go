@@ -117,7 +117,10 @@ type conn struct {
 	recorders
 }
 
-var _ driver.Conn = (*conn)(nil)
+var (
+	_ driver.Conn         = (*conn)(nil)
+	_ driver.WindowHolder = (*conn)(nil)
+)
 
 func (c *conn) Call(ctx context.Context, method string, params, result any) error {
 	return c.recorders.call(ctx, c.tab, "", method, params, result)
@@ -138,10 +141,14 @@ func (c *conn) Listen(fn func(op.Event)) (stop func()) {
 
 func (c *conn) Key() op.TabKey                           { return c.tab.Key() }
 func (c *conn) Info(ctx context.Context) (op.Tab, error) { return c.tab.Info(ctx) }
-func (c *conn) Attach(ctx context.Context) error         { return c.tab.Attach(ctx) }
-func (c *conn) Attachment() int                          { return c.tab.Attachment() }
-func (c *conn) Detach(ctx context.Context) error         { return c.tab.Detach(ctx) }
-func (c *conn) Pin(what string) (unpin func())           { return c.tab.Pin(what) }
+
+func (c *conn) HoldWindow(ctx context.Context) (func(context.Context) (string, error), error) {
+	return c.tab.HoldWindow(ctx)
+}
+func (c *conn) Attach(ctx context.Context) error { return c.tab.Attach(ctx) }
+func (c *conn) Attachment() int                  { return c.tab.Attachment() }
+func (c *conn) Detach(ctx context.Context) error { return c.tab.Detach(ctx) }
+func (c *conn) Pin(what string) (unpin func())   { return c.tab.Pin(what) }
 
 func (c *conn) ResetSession(ctx context.Context, cause error) error {
 	return c.tab.ResetSession(ctx, cause)

@@ -1,6 +1,7 @@
 package relaytest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -167,6 +168,38 @@ func (d *desktop) show(tab int) {
 	assert.NilError(d.t, d.worker.eval(d.t.Context(), fmt.Sprintf("chrome.tabs.update(%d, {active: true}).then(() => null)", tab), nil))
 }
 
+// settled is the state as soon as it is the wanted one, or as it is a little
+// later: the window manager answers Chrome in its own time.
+func (d *desktop) settled(want string) string {
+	d.t.Helper()
+	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if got := d.state(); got == want || time.Now().After(deadline) {
+			return got
+		}
+	}
+}
+
+// program opens a window of another program, gives it the focus and returns
+// its id. It is closed with the test.
+func (d *desktop) program() string {
+	d.t.Helper()
+	cmd := exec.Command("xmessage", "-name", "program", "of the user")
+	cmd.Env = append(os.Environ(), d.lane.Display.Env()...)
+	assert.NilError(d.t, cmd.Start())
+	d.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it ends by a signal
+		_ = cmd.Wait()
+	})
+	id := ""
+	until(d.t, 10*time.Second, "the program shows no window", func() bool {
+		out, err := d.x("xdotool", "search", "--classname", "^program$")
+		id = out
+		return err == nil && out != ""
+	})
+	d.must("xdotool", "windowactivate", "--sync", id)
+	return id
+}
+
 // minimized says whether the window manager has put the window away.
 func (d *desktop) minimized(window string) bool {
 	return strings.Contains(d.must("xprop", "-id", window, "WM_STATE"), "Iconic")
@@ -260,10 +293,34 @@ func windows(t *testing.T, l *Lane, d *desktop) {
 			t.Logf("%s %s, %v", kind, took.Round(time.Millisecond), size)
 		}
 	}
+	// The presses, and what each of their receipts says of the window.
+	presses := func(t *testing.T, want string) {
+		window := func(r op.Result) {
+			t.Helper()
+			var out struct {
+				Window string
+				Action struct{ Window string }
+			}
+			assert.NilError(t, json.Unmarshal(r.Value, &out))
+			got := out.Action.Window + out.Window
+			assert.Equal(t, got, want, r.Text)
+			assert.Equal(t, strings.Contains(r.Text, "window: "), want != "", r.Text)
+		}
+		before, count := d.state(), l.Site.Counter.Count(s.Key)
+		window(s.Do("input.click", map[string]any{"selector": "#count"}))
+		assert.Equal(t, l.Site.Counter.Count(s.Key), count+1)
+		assert.Equal(t, d.settled(before), before, "after a click")
+		window(s.Do("input.tap", map[string]any{"at": map[string]any{"by": "selector", "value": "#count"}}))
+		assert.Equal(t, l.Site.Counter.Count(s.Key), count+2)
+		assert.Equal(t, d.settled(before), before, "after a tap")
+		window(s.Do("input.drag", map[string]any{"from": map[string]any{"by": "selector", "value": "h1"}, "to": map[string]any{"by": "selector", "value": "#counted"}}))
+		assert.Equal(t, d.settled(before), before, "after a drag")
+	}
 	act := func(t *testing.T) {
 		before := d.state()
 		click(t)
 		picture(t)
+		presses(t, "")
 		assert.Equal(t, d.state(), before)
 	}
 	t.Run("a hidden tab", act)
@@ -279,33 +336,44 @@ func windows(t *testing.T, l *Lane, d *desktop) {
 	d.must("xdotool", "windowmove", other, "0", "0")
 	d.must("xdotool", "windowsize", other, "100%", "100%")
 	t.Run("a hidden tab in a window behind", act)
-	// A press on a tab that its window shows makes Chrome itself bring that
-	// window to the front, minimized or not: nothing that an extension may call
-	// presses without. All else keeps it where it is.
+	// A press on a tab that its window shows makes Chrome bring that window to
+	// the front, minimized or not. It is put back.
 	d.show(tab)
-	t.Run("a shown tab in a window behind", func(t *testing.T) {
+	quiet := func(t *testing.T) {
 		before := d.state()
 		picture(t)
 		s.Do("page.snapshot", map[string]any{})
 		s.Do("input.key", map[string]any{"key": "a"})
 		assert.Equal(t, d.state(), before)
-		click(t)
-		d.must("xdotool", "windowactivate", "--sync", other)
-		assert.Equal(t, d.state(), before)
+	}
+	t.Run("a shown tab in a window behind", func(t *testing.T) {
+		quiet(t)
+		presses(t, "Chrome raised it for the press; the window before has the focus again")
 	})
 	minimize := func() {
+		had := d.focus()
 		d.must("xdotool", "windowminimize", d.window)
-		until(t, 10*time.Second, "the window is not minimized", func() bool { return d.minimized(d.window) && d.focus() == other })
+		until(t, 10*time.Second, "the window is not minimized", func() bool { return d.minimized(d.window) && d.focus() == had })
 	}
 	minimize()
 	t.Run("a shown tab in a minimized window", func(t *testing.T) {
-		before := d.state()
-		picture(t)
-		s.Do("page.snapshot", map[string]any{})
-		s.Do("input.key", map[string]any{"key": "a"})
-		assert.Equal(t, d.state(), before)
+		quiet(t)
+		presses(t, "Chrome restored it for the press; it is minimized again")
 		assert.Assert(t, d.minimized(d.window))
-		click(t)
+	})
+	t.Run("while another program has the focus", func(t *testing.T) {
+		d.must("xdotool", "windowactivate", "--sync", d.window)
+		program := d.program()
+		before := d.state()
+		s.Do("input.click", map[string]any{"selector": "#count"})
+		assert.Equal(t, d.settled(before), before)
+		assert.Equal(t, d.focus(), program)
+		// Chrome cannot give the focus to it other than by putting its own
+		// window away.
+		assert.Assert(t, d.minimized(d.window))
+		presses(t, "Chrome restored it for the press; it is minimized again")
+		assert.Assert(t, d.minimized(d.window))
+		d.must("xdotool", "windowactivate", "--sync", other)
 	})
 	d.show(d.user)
 	minimize()
