@@ -23,7 +23,7 @@ SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # make the time limits of the tests mean less.
 GOTEST := go test -p 2
 
-.PHONY: help demo test check race faults bench fuzz ext docs golden random quickrace needs chromium display node build laws
+.PHONY: help demo test check race faults load bench fuzz ext docs golden random quickrace needs chromium display node build laws
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,11 @@ faults: chromium ## break worker, sockets, browsers, owner and disk under 2,000 
 	@mkdir -p $(BUILD)
 	go test ./cmd/internal/faults -run '^TestFaultCampaign$$' -count 1 -timeout 120m -v -args \
 		-faults.seed $(SEED) -faults.runs $(RUNS) -faults.commands 2000 -faults.report $(CURDIR)/$(BUILD)/faults.md
+
+MINUTES ?= 10
+load: chromium ## 32 sessions with 4 tabs each for MINUTES=10, 10,000 programs that come and go, 1,000 workers that start again
+	go test ./cmd/internal/faults -run '^TestTwoProfiles$$/^load$$' -count 1 -timeout 120m -v -args \
+		-load.sessions 32 -load.tabs 4 -load.time $(MINUTES)m -load.connects 10000 -load.restarts 1000
 
 bench: chromium ## the numbers: relay, snapshot, capture, click, status
 	go test -run '^$$' -bench . -benchmem -timeout 20m ./cmd/... ./driver/... ./bridge/... ./cdpmodel/...

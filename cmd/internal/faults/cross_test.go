@@ -24,6 +24,7 @@ import (
 func TestTwoProfiles(t *testing.T) {
 	r := newRig(t, 2)
 	t.Run("no command reaches another's tab", func(t *testing.T) { neverAcross(t, r) })
+	t.Run("load", func(t *testing.T) { load(t, r) })
 	t.Run("attackers get nothing and stop nobody", func(t *testing.T) { attackers(t, r) })
 	t.Run("no secret is told", func(t *testing.T) { secretsKept(t, r) })
 }
