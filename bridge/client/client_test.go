@@ -116,6 +116,7 @@ type world struct {
 	owner   *exec.Cmd
 	version string
 	ops     string
+	blocks  int // of 512 bytes that a file of the owner may have, as on a full disk; 0 for any
 }
 
 func freePort(t *testing.T) int {
@@ -145,6 +146,9 @@ func (w *world) start(context.Context) error {
 		return err
 	}
 	cmd := exec.Command(exe)
+	if w.blocks > 0 {
+		cmd = exec.Command("sh", "-c", `ulimit -f "$1" && exec "$0"`, exe, strconv.Itoa(w.blocks))
+	}
 	cmd.Env = append(os.Environ(), envOwner+"="+strconv.Itoa(w.port), envDir+"="+w.dir, envVersion+"="+w.version, envOps+"="+w.ops)
 	cmd.Stderr = w.t.Output()
 	if err := cmd.Start(); err != nil {
@@ -556,6 +560,43 @@ func TestOnlyTheSocketBreaks(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, w.effects(), []string{"1", "2"})
 	assert.Equal(t, w.starts.Load(), int32(1))
+}
+
+// TestAFullDisk: an owner whose disk takes no more begins nothing that may have
+// an effect, says so, and goes on to read and to answer.
+func TestAFullDisk(t *testing.T) {
+	w := newWorld(t)
+	w.blocks = 600
+	w.pair()
+	w.release()
+	c := w.dial()
+	var err error
+	n := 0
+	for ; err == nil && n < 3000; n++ {
+		_, err = c.Command(t.Context(), touch(fmt.Sprint(n)), nil)
+	}
+	e := wantCode(t, err, op.Unavailable, op.StateUnreadable)
+	for _, part := range []string{"file too large", "Nothing was done"} {
+		assert.Assert(t, strings.Contains(e.Message, part), e.Message)
+	}
+	assert.Assert(t, strings.Contains(e.Hint, "space"), e.Hint)
+	t.Logf("full after %d commands: %s", n-1, e.Message)
+	assert.Equal(t, len(w.effects()), n-1, "the refused one had its effect")
+	out, err := c.Command(t.Context(), wire.Command{Operation: "system.status", Session: wire.Session{Key: "default"}}, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, string(out.Result.Value), `"fine"`)
+	var known bridge.CommandOutcome
+	assert.NilError(t, c.Request(t.Context(), "outcome", bridge.OutcomeParams{ID: fmt.Sprint(n - 2)}, &known))
+	assert.Equal(t, known.State, "done")
+	assert.Equal(t, w.starts.Load(), int32(1))
+
+	// With room again the next owner reads everything and takes commands.
+	w.kill()
+	w.blocks = 0
+	_, err = c.Command(t.Context(), touch("after"), nil)
+	assert.NilError(t, err)
+	assert.NilError(t, c.Request(t.Context(), "outcome", bridge.OutcomeParams{ID: fmt.Sprint(n - 2)}, &known))
+	assert.Equal(t, known.State, "done")
 }
 
 func TestANewerProgramTakesOver(t *testing.T) {
