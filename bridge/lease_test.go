@@ -131,7 +131,7 @@ func TestIdleDetach(t *testing.T) {
 		assert.Check(t, tab.Attached(), "given back after a command")
 		time.Sleep(40 * time.Second)
 		assert.Check(t, !tab.Attached())
-		assert.Check(t, !p.attached[1], "Chrome has it attached still")
+		assert.Check(t, !p.isAttached(1), "Chrome has it attached still")
 		assert.DeepEqual(t, heard.heard(), []string{"detached:released"})
 		assert.DeepEqual(t, o.leases.targets(), []string{})
 		start := time.Now()
@@ -173,7 +173,7 @@ func TestIdleDetachWhileOffline(t *testing.T) {
 		o.p.worker().open()
 		time.Sleep(time.Minute)
 		assert.Equal(t, o.p.count("debugger.detach"), 1)
-		assert.Check(t, !o.p.attached[1])
+		assert.Check(t, !o.p.isAttached(1))
 	})
 }
 
@@ -202,7 +202,7 @@ func TestOwnerEndsWhileAttached(t *testing.T) {
 		o.replace()
 		time.Sleep(idle + time.Minute)
 		assert.Equal(t, p.count("debugger.detach"), 1)
-		assert.Check(t, !p.attached[1])
+		assert.Check(t, !p.isAttached(1))
 		assert.DeepEqual(t, o.leases.targets(), []string{})
 
 		// Another start of the browser, or another tab under the number.
@@ -246,21 +246,29 @@ func TestLongSilence(t *testing.T) {
 // spoil resets a tab whose detach does not answer.
 func spoil(t *testing.T, p *fakeProfile, tab *Tab, cause string) error {
 	t.Helper()
-	p.mu.Lock()
-	p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+	p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 		if call == "debugger.detach" {
 			return nil, errNoAnswer
 		}
 		return w.standard(call, args)
-	}
-	p.mu.Unlock()
+	})
 	return tab.ResetSession(t.Context(), errors.New(cause))
 }
 
-func (p *fakeProfile) behave() {
+// play makes the profile's worker answer by fn from now on.
+func (p *fakeProfile) play(fn func(w *fakeWorker, call string, args []json.RawMessage) (any, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer = nil
+	p.answer = fn
+}
+
+func (p *fakeProfile) behave() { p.play(nil) }
+
+// isAttached says whether Chrome has our debugger on the tab.
+func (p *fakeProfile) isAttached(id int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.attached[id]
 }
 
 // TestQuarantine: what could not be undone and could not be reset is used by no
@@ -368,16 +376,16 @@ func TestCancelWhileAttaching(t *testing.T) {
 	ownership(t, func(t *testing.T, o *owners) {
 		p := o.p
 		tab := o.tab(1)
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			v, err := w.standard(call, args)
 			if call == "debugger.attach" {
 				w.event("debugger.onDetach", debuggee{TabID: 1}, "canceled_by_user")
 			}
 			return v, err
-		}
+		})
 		assert.ErrorIs(t, tab.Attach(t.Context()), &op.Error{Code: op.DebuggerCanceled})
 		synctest.Wait()
-		assert.Check(t, !p.attached[1])
+		assert.Check(t, !p.isAttached(1))
 	})
 }
 
@@ -386,13 +394,13 @@ func TestWordlessAttach(t *testing.T) {
 	ownership(t, func(t *testing.T, o *owners) {
 		p := o.p
 		tab := o.tab(1)
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			if call == "debugger.attach" {
 				_, _ = w.standard(call, args)
 				return nil, errNoAnswer
 			}
 			return w.standard(call, args)
-		}
+		})
 		assert.ErrorIs(t, tab.Attach(t.Context()), op.ErrReplyLost)
 		assert.Equal(t, tab.leaseState(), cdpmodel.LeaseLeft)
 		assert.DeepEqual(t, o.leases.targets(), []string{"target-1"})
@@ -415,7 +423,7 @@ func leaseStory(t *rapid.T, o *owners) {
 	p, w := o.p, o.p.worker().open()
 	spoiled := map[int]bool{} // something is left in the session that Chrome has
 	hang := map[string]bool{}
-	p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+	p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 		p.mu.Lock()
 		hangs := hang[call]
 		p.mu.Unlock()
@@ -436,7 +444,7 @@ func leaseStory(t *rapid.T, o *owners) {
 			return nil, errNoAnswer
 		}
 		return v, err
-	}
+	})
 	short := func() context.Context {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		context.AfterFunc(ctx, cancel)
@@ -499,7 +507,9 @@ func leaseStory(t *rapid.T, o *owners) {
 			assert.Assert(t, slices.Contains(believed, target), "step %d: %s is attached, and stored are %v", n, target, believed)
 		}
 	}
+	p.mu.Lock()
 	clear(hang)
+	p.mu.Unlock()
 	time.Sleep(2*idle + time.Minute)
 	synctest.Wait()
 	p.mu.Lock()

@@ -315,7 +315,9 @@ func TestUserCancelsTheDebugger(t *testing.T) {
 func TestDebuggerOfAnotherExtension(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		p.worker().open()
+		p.mu.Lock()
 		p.foreign[1] = true
+		p.mu.Unlock()
 		tab, err := p.connector().Tab(t.Context(), 1)
 		assert.NilError(t, err)
 		err = tab.Attach(t.Context())
@@ -335,7 +337,9 @@ func TestDebuggerOfAnotherExtension(t *testing.T) {
 func TestAttachmentOfAnEarlierOwnerIsTakenUp(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		p.worker().open()
+		p.mu.Lock()
 		p.attached[1] = true
+		p.mu.Unlock()
 		tab := p.attachedTab(1)
 		assert.NilError(t, evaluate(t.Context(), tab))
 		assert.Equal(t, p.count("Target.setAutoAttach"), 1)
