@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 
 	"pi-chrome/driver/direct"
@@ -17,6 +18,9 @@ var _ Conn = (*drivertest.Recorder)(nil)
 
 func TestMain(m *testing.M) { drivertest.Main(m) }
 
+// laneDrivers has the driver of each tab of a direct lane.
+var laneDrivers sync.Map // of drivertest.Conn, *Driver
+
 // directLane runs cases over the pipe, with a driver of its own. A tab of the
 // lane is recorded: its Conn is a *drivertest.Recorder.
 func directLane(t testing.TB) drivertest.Lane {
@@ -24,7 +28,12 @@ func directLane(t testing.TB) drivertest.Lane {
 	t.Cleanup(d.Close)
 	return drivertest.Lane{
 		Name: "direct",
-		Open: func(t testing.TB) drivertest.Conn { return drivertest.Record(t, drivertest.Page(t)) },
+		Open: func(t testing.TB) drivertest.Conn {
+			c := drivertest.Record(t, drivertest.Page(t))
+			laneDrivers.Store(c, d)
+			t.Cleanup(func() { laneDrivers.Delete(c) })
+			return c
+		},
 		Run: func(ctx context.Context, c drivertest.Conn, operation string, input json.RawMessage) (op.Result, error) {
 			return d.Run(ctx, operation, &Call{ID: "test", Session: op.Session{Key: fmt.Sprint("test-", c.Key().TabID)}, Conn: c}, input)
 		},

@@ -97,12 +97,14 @@ func agree(t testing.TB, s *drivertest.Scenario, what string) (compared int, dif
 	return compared, differ
 }
 
-// testTab is the driver's own tab of a scenario, ready for use.
+// testTab is the tab of a scenario as the lane's driver knows it, ready for
+// use. A second driver would not hear of the frames in other processes: Chrome
+// announces each of them once.
 func testTab(t testing.TB, s *drivertest.Scenario) *Tab {
 	t.Helper()
-	d := New(nil)
-	t.Cleanup(d.Close)
-	tab, err := d.tab(s.Conn)
+	d, ok := laneDrivers.Load(s.Conn)
+	assert.Assert(t, ok, "the tab is of another lane")
+	tab, err := d.(*Driver).tab(s.Conn)
 	assert.NilError(t, err)
 	assert.NilError(t, tab.ready(t.Context(), "page.snapshot"))
 	// Chrome's accessibility tree of a hidden tab waits for a frame.

@@ -293,3 +293,14 @@ func TestFrameOverflowsLeft(t *testing.T) {
 	s.Call("input.click", map[string]any{"ref": refOf(s, "At the left")})
 	assert.Equal(t, s.Eval("hits"), "1")
 }
+
+// Likewise: of a line of which little was to be seen the edge was pressed, and
+// the press went beside it.
+func TestEdgeOfLine(t *testing.T) {
+	s := start(t, "regress/input-edge-of-line.html")
+	for _, top := range []string{"97.2", "100.6", "101.4", "102.2"} {
+		s.Eval("hits.length = 0, frame.contentDocument.getElementById('line').style.top = '" + top + "px', frame.contentWindow.scrollTo(0, 0)")
+		s.Call("input.click", map[string]any{"ref": refOf(s, "Line")})
+		assert.Equal(t, s.Eval("hits"), `["line"]`, top)
+	}
+}

@@ -135,10 +135,12 @@ function (version) {
     return list.map(([u, v]) => ({x: r.x + u * r.width, y: r.y + v * r.height}));
   };
 
-  /** A point at which a press meets el, or what is in its way. */
+  /** A point at which a press meets el, or what is in its way. On its way to
+   * the page a press loses the fraction of a pixel, so that the points around
+   * have to meet el as well; one of which that is not so is an edge. */
   const pick = (el, spread) => {
     const width = innerWidth, height = innerHeight;
-    let blocker = null, point = null, outside = true;
+    let blocker = null, point = null, outside = true, edge = null;
     for (const r of rects(el).slice(0, 8)) {
       const left = Math.max(r.left, 0), top = Math.max(r.top, 0);
       const right = Math.min(r.right, width), bottom = Math.min(r.bottom, height);
@@ -146,11 +148,13 @@ function (version) {
       outside = false;
       for (const p of spots(new DOMRect(left, top, right - left, bottom - top), spread)) {
         const hit = at(el, p.x, p.y);
-        if (accepts(el, hit)) return {x: p.x, y: p.y};
-        if (!point) [blocker, point] = [hit, p];
+        if (accepts(el, hit)) {
+          if (r.width < 6 || r.height < 6 || [-1, 1].every((d) => accepts(el, at(el, p.x + d, p.y + d)))) return {x: p.x, y: p.y};
+          edge ||= {x: p.x, y: p.y, edge: true};
+        } else if (!point) [blocker, point] = [hit, p];
       }
     }
-    return {outside, blocker, point};
+    return {...edge, outside, blocker, point};
   };
 
   const scrollers = (el) => {
@@ -256,7 +260,7 @@ function (version) {
     if (!quiet && !await still(el, options.limit)) return {state: el.isConnected ? 'unstable' : 'stale', ...about};
     let found = pick(el, options.spread), scrolled = false;
     for (const block of ['nearest', 'center', 'start', 'end']) {
-      if ('x' in found) break;
+      if ('x' in found && !(found.edge && found.point)) break;
       if (!unseen(el, found)) break;
       const box = el.localName === 'area' && mapImage(el) || el;
       box.scrollIntoView({block, inline: block === 'center' ? 'center' : 'nearest', behavior: 'instant'});
