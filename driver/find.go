@@ -435,7 +435,7 @@ func (s *search) smallest() map[spot]bool {
 		inner := len(v.rows) // the first row after this one that has the text
 		for i := len(v.rows) - 1; i >= 0; i-- {
 			r := &v.rows[i]
-			if r.tag == "" || r.has(rowRefOnly) || inner < r.end || hits[r.end] == hits[i] || !s.same(s.says(v, i), s.q.Text) {
+			if r.tag == "" || r.has(rowRefOnly) || inner < r.end() || hits[r.end()] == hits[i] || !s.same(s.says(v, i), s.q.Text) {
 				continue
 			}
 			inner = i
@@ -465,14 +465,14 @@ func (s *search) stand(at spot) spot {
 	by.Text = ""
 	if !by.IsZero() {
 		// Something else is asked for too: the nearest that fits it.
-		for p := at.row; p >= 0; p = at.v.rows[p].parent {
+		for p := at.row; p >= 0; p = at.v.rows[p].parent() {
 			if on := (spot{at.v, p}); s.fits(on) && (!s.q.Exact || s.same(s.says(at.v, p), s.q.Text)) {
 				return on
 			}
 		}
 		return at
 	}
-	for p := at.row; p >= 0; p = at.v.rows[p].parent {
+	for p := at.row; p >= 0; p = at.v.rows[p].parent() {
 		if a := s.acts[spot{at.v, p}]; a != nil {
 			return a.spot
 		}

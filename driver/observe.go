@@ -22,7 +22,7 @@ import (
 // Bounds of one observation.
 const (
 	mainBound  = 20 * time.Second // for the main frame
-	maxRows    = 200_000          // elements and texts of a frame
+	maxRows    = 600_000          // elements and texts of a frame
 	mainWalkMs = 10_000           // after which a walk stops and says what it left
 	maxText    = 100_000          // characters of one text
 	maxTexts   = 4_000_000        // characters of all texts of a frame
@@ -215,7 +215,7 @@ func (s *scene) connect(views []*view, frames []frameRef, errs []error) {
 	add(m)
 	for _, v := range s.views {
 		if v.meta.Left > 0 {
-			why := fmt.Sprintf("at most %d elements of a frame are read", maxRows)
+			why := fmt.Sprintf("at most %d elements and texts of a frame are read", maxRows)
 			if v.meta.Truncated == "time" {
 				why = "the page was too slow"
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/driver/drivertest"
@@ -45,9 +47,60 @@ func bench(b *testing.B, page, prepare, operation, input string) {
 	b.ReportMetric(float64(size), "value-bytes")
 }
 
+// A snapshot of 80 actions, of a page that stands still and of one that has
+// just changed. Nothing may grow faster than the page.
 func BenchmarkSnapshot(b *testing.B) {
-	for _, n := range []int{600, 6000, 30000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { bench(b, fmt.Sprintf("_/huge?n=%d", n), "", "page.snapshot", `{}`) })
+	for _, n := range []int{600, 6000, 30_000, 100_000, 200_000} {
+		page := fmt.Sprintf("_/huge?n=%d", n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) { bench(b, page, "", "page.snapshot", `{}`) })
+		if n <= 30_000 {
+			b.Run(fmt.Sprint(n, "-changed"), func(b *testing.B) {
+				bench(b, page, `setInterval(() => { const li = document.querySelector("li"); li.append(li.firstChild); li.lastChild.textContent += "."; }, 5); 1`, "page.snapshot", `{}`)
+			})
+		}
+	}
+}
+
+// What one getFullAXTree of the same page takes, for the ratio: both are asked
+// in turn, so that what else the machine does tells on both.
+func BenchmarkSnapshotAgainstAXTree(b *testing.B) {
+	for _, n := range []int{6000, 30_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			d := New(nil)
+			b.Cleanup(d.Close)
+			p := drivertest.Page(b)
+			drivertest.Goto(b, p, drivertest.Server(b).URL(fmt.Sprintf("_/huge?n=%d", n)))
+			snapshot := func() {
+				_, err := d.Run(context.Background(), "page.snapshot", &Call{ID: "bench", Session: op.Session{Key: "bench"}, Conn: p}, json.RawMessage(`{}`))
+				assert.NilError(b, err)
+			}
+			tree := func() {
+				_, err := call(b.Context(), p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+				assert.NilError(b, err)
+			}
+			snapshot()
+			tab, err := d.tab(p)
+			assert.NilError(b, err)
+			assert.NilError(b, tab.leaseFrames(b.Context())) // Chrome's tree waits for a frame
+			_, err = call(b.Context(), p, accessibility.Enable, cdp.Empty{})
+			assert.NilError(b, err)
+			tree()
+			var ours, chromes []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				snapshot()
+				ours = append(ours, time.Since(began))
+				began = time.Now()
+				tree()
+				chromes = append(chromes, time.Since(began))
+			}
+			slices.Sort(ours)
+			slices.Sort(chromes)
+			mine, other := ours[len(ours)/2], chromes[len(chromes)/2]
+			b.ReportMetric(float64(mine.Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(other.Microseconds())/1000, "axtree-p50-ms")
+			b.ReportMetric(float64(other)/float64(mine), "x-faster")
+		})
 	}
 }
 

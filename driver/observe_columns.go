@@ -37,10 +37,10 @@ type row struct {
 	tag    string // "" for a text; "svg:…" and "math:…" outside HTML
 	text   string // of a text
 	attrs  string // "key=value" separated by backspaces; "~key" is the control's state
-	parent int    // -1 for none
-	end    int    // the first row after its subtree
-	flags  int
-	num    int   // the element's number in its document; 0 for none
+	flags  int32
+	inside int32 // the row around it; -1 for none
+	after  int32 // the first row after its subtree
+	number int32 // the element's in its document; 0 for none
 	x, y   int32 // of a candidate, in the frame's viewport
 	w, h   int32
 
@@ -60,7 +60,12 @@ func (r *row) generated() generated {
 	return *r.styled
 }
 
-func (r *row) has(flag int) bool { return r.flags&flag != 0 }
+// There may be hundreds of thousands of rows, so that their numbers are short.
+func (r *row) parent() int { return int(r.inside) }
+func (r *row) end() int    { return int(r.after) }
+func (r *row) num() int    { return int(r.number) }
+
+func (r *row) has(flag int32) bool { return r.flags&flag != 0 }
 
 // attr returns an attribute of the row and whether it is there.
 func (r *row) attr(key string) (string, bool) {
@@ -144,9 +149,9 @@ func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, rela
 		if depth > len(path) {
 			return nil, rel, fmt.Errorf("decoding a walk: row %d has the depth %d in %d", len(rows), depth, len(path))
 		}
-		r := row{parent: -1}
+		r := row{inside: -1}
 		if depth > 0 {
-			r.parent = path[depth-1]
+			r.inside = int32(path[depth-1])
 		}
 		path = append(path[:depth], len(rows))
 		if kind < 2 {
@@ -165,10 +170,10 @@ func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, rela
 		if tag < 0 || tag >= len(meta.Tags) {
 			return nil, rel, fmt.Errorf("decoding a walk: tag %d of %d", tag, len(meta.Tags))
 		}
-		r.tag, r.flags = meta.Tags[tag], meta.Kinds[at+1]
+		r.tag, r.flags = meta.Tags[tag], int32(meta.Kinds[at+1])
 		if r.flags&rowCandidate != 0 {
 			num, x, y = num+in.signed(), x+in.signed(), y+in.signed()
-			r.num, r.x, r.y, r.w, r.h = num, int32(x), int32(y), int32(in.next()), int32(in.next())
+			r.number, r.x, r.y, r.w, r.h = int32(num), int32(x), int32(y), int32(in.next()), int32(in.next())
 		}
 		if r.flags&rowAttrs != 0 {
 			r.attrs, attrs, _ = strings.Cut(attrs, "\f")
@@ -180,9 +185,10 @@ func decodeRows(meta *walkMeta, columns, texts, attrs, rels string) ([]row, rela
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
 		r := &rows[i]
-		r.end = max(r.end, i+1)
-		if r.parent >= 0 {
-			rows[r.parent].end = max(rows[r.parent].end, r.end)
+		r.after = max(r.after, int32(i+1))
+		if r.inside >= 0 {
+			around := &rows[r.inside]
+			around.after = max(around.after, r.after)
 		}
 	}
 	for one := range strings.SplitSeq(rels, ";") {

@@ -14,19 +14,19 @@ func TestDecodeRows(t *testing.T) {
 	rows, rel, err := decodeRows(meta, columns, "Name\f tail", "type=text\b~v=a=b", "l,1,3;b,3,1,2;x;q,1,2")
 	assert.NilError(t, err)
 	assert.Equal(t, len(rows), 5)
-	assert.Equal(t, rows[1].num, 7)
+	assert.Equal(t, rows[1].num(), 7)
 	assert.Equal(t, rows[1].w, int32(30))
-	assert.Equal(t, rows[1].end, 3)
+	assert.Equal(t, rows[1].end(), 3)
 	assert.Equal(t, rows[2].text, "Name")
-	assert.Equal(t, rows[2].parent, 1)
+	assert.Equal(t, rows[2].parent(), 1)
 	assert.Equal(t, rows[3].get("~v"), "a=b")
 	assert.Equal(t, rows[3].get("typ"), "")
-	assert.Equal(t, rows[3].num, 8)
+	assert.Equal(t, rows[3].num(), 8)
 	assert.Equal(t, rows[3].x, int32(1))
 	assert.Equal(t, rows[3].y, int32(2))
 	assert.Equal(t, rows[3].h, int32(4))
-	assert.Equal(t, rows[0].end, 4)
-	assert.Equal(t, rows[4].parent, -1)
+	assert.Equal(t, rows[0].end(), 4)
+	assert.Equal(t, rows[4].parent(), -1)
 	assert.DeepEqual(t, rel.labels[3], []int{1})
 	assert.DeepEqual(t, rel.labelledBy[3], []int{1, 2})
 }
@@ -82,7 +82,7 @@ func FuzzDecodeRows(f *testing.F) {
 		named(sc.survey().actions)
 		sc.blocks()
 		for i, r := range rows {
-			assert.Assert(t, r.parent < i && r.end > i && r.end <= len(rows))
+			assert.Assert(t, r.parent() < i && r.end() > i && r.end() <= len(rows))
 		}
 	})
 }
@@ -97,12 +97,12 @@ func outline(t testing.TB, lines string) *view {
 		text := strings.TrimLeft(line, "\t")
 		depth := len(line) - len(text)
 		at = at[:depth]
-		r := row{parent: -1, num: len(v.rows) + 1, flags: rowBox | rowView | rowCandidate, w: 50, h: 50}
+		r := row{inside: -1, number: int32(len(v.rows) + 1), flags: rowBox | rowView | rowCandidate, w: 50, h: 50}
 		if depth > 0 {
-			r.parent = at[depth-1]
+			r.inside = int32(at[depth-1])
 		}
 		if quoted, ok := strings.CutPrefix(text, `"`); ok {
-			r.text, r.num, r.flags = strings.TrimSuffix(quoted, `"`), 0, 0
+			r.text, r.number, r.flags = strings.TrimSuffix(quoted, `"`), 0, 0
 		} else {
 			tag, attrs, _ := strings.Cut(text, " ")
 			r.tag = tag
@@ -119,9 +119,9 @@ func outline(t testing.TB, lines string) *view {
 	}
 	for i := len(v.rows) - 1; i >= 0; i-- {
 		r := &v.rows[i]
-		r.end = max(r.end, i+1)
-		if r.parent >= 0 {
-			v.rows[r.parent].end = max(v.rows[r.parent].end, r.end)
+		r.after = max(r.after, int32(i+1))
+		if r.inside >= 0 {
+			v.rows[r.inside].after = max(v.rows[r.inside].after, r.after)
 		}
 	}
 	return v

@@ -135,7 +135,7 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 
 func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, actions map[spot]bool) ([]*described, error) {
 	var ranges []int
-	add := func(i int) { ranges = append(ranges, i, v.rows[i].end) }
+	add := func(i int) { ranges = append(ranges, i, v.rows[i].end()) }
 	light := []int{} // what needs less
 	for k, i := range rows {
 		if !actions[spot{v, i}] {
@@ -185,7 +185,7 @@ func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, acti
 		if err := errors.Join(json.Unmarshal(one[5], &d.state), json.Unmarshal(one[6], &d.blocker)); err != nil {
 			return nil, fmt.Errorf("decoding the details: %w", err)
 		}
-		v.rows[rows[k]].num = d.num
+		v.rows[rows[k]].number = int32(d.num)
 		found = append(found, d)
 	}
 	changed := false

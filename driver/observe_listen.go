@@ -153,7 +153,7 @@ func (t *Tab) listen(ctx context.Context, v *view, listeners []*domdebugger.Even
 	}
 	rowOf := map[int]int{}
 	for i := range v.rows {
-		if n := v.rows[i].num; n != 0 {
+		if n := v.rows[i].num(); n != 0 {
 			rowOf[n] = i
 		}
 	}
@@ -210,7 +210,7 @@ func (t *Tab) probe(ctx context.Context, v *view) error {
 	t.mu.Unlock()
 	var rows []int
 	for i := range v.rows {
-		if r := &v.rows[i]; r.has(rowCandidate) && r.has(rowBox) && !known[r.num] && len(rows) < maxProbe {
+		if r := &v.rows[i]; r.has(rowCandidate) && r.has(rowBox) && !known[r.num()] && len(rows) < maxProbe {
 			rows = append(rows, i)
 		}
 	}
@@ -283,8 +283,8 @@ func (t *Tab) lookUp(ctx context.Context, v *view, ids []cdp.BackendNodeID) (aga
 		if at := n[1]; at >= 0 && at < len(v.rows) {
 			r := &v.rows[at]
 			if !r.has(rowCandidate) {
-				r.num, r.x, r.y, r.w, r.h = n[0], int32(n[2]), int32(n[3]), int32(n[4]), int32(n[5])
-				r.flags |= rowCandidate | n[6]
+				r.number, r.x, r.y, r.w, r.h = int32(n[0]), int32(n[2]), int32(n[3]), int32(n[4]), int32(n[5])
+				r.flags |= rowCandidate | int32(n[6])
 			}
 		}
 	}

@@ -320,7 +320,7 @@ func (n *naming) joined(ids []int) string {
 
 func (n *naming) firstChild(i int, tag string) string {
 	rows := n.v.rows
-	for c := i + 1; c < rows[i].end; c = rows[c].end {
+	for c := i + 1; c < rows[i].end(); c = rows[c].end() {
 		if rows[c].tag == tag && !n.hidden(c) {
 			return n.content(c)
 		}
@@ -332,7 +332,7 @@ func (n *naming) firstChild(i int, tag string) string {
 func (n *naming) chosen(i int) string {
 	var parts []string
 	rows := n.v.rows
-	for c := i + 1; c < rows[i].end; c++ {
+	for c := i + 1; c < rows[i].end(); c++ {
 		if rows[c].get("aria-selected") == "true" {
 			parts = append(parts, collapse(n.content(c)))
 		}
@@ -379,7 +379,7 @@ func (n *naming) content(i int) string {
 		}
 		put(s, block || r.has(rowSpace), block)
 	}
-	for c := i + 1; c < v.rows[i].end; c = v.rows[c].end {
+	for c := i + 1; c < v.rows[i].end(); c = v.rows[c].end() {
 		one(c)
 	}
 	for _, c := range v.rel.owns[i] {
@@ -396,7 +396,7 @@ func (n *naming) content(i int) string {
 
 // anyVisible reports whether an invisible row has a visible element in it.
 func (v *view) anyVisible(i int) bool {
-	for c := i + 1; c < v.rows[i].end; c++ {
+	for c := i + 1; c < v.rows[i].end(); c++ {
 		if r := &v.rows[c]; r.tag != "" && !r.has(rowInvisible) {
 			return true
 		}
@@ -412,7 +412,7 @@ func endsInSpace(b *strings.Builder) bool {
 // transformed is a text as text-transform shows it.
 func transformed(v *view, i int) string {
 	r := &v.rows[i]
-	if p := r.parent; p >= 0 {
+	if p := r.parent(); p >= 0 {
 		if v.rows[p].has(rowInvisible) {
 			return ""
 		}

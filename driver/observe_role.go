@@ -152,7 +152,7 @@ func (v *view) nativeRole(i int) string {
 		}
 		return "form"
 	case "header", "footer":
-		for p := r.parent; p >= 0; p = v.rows[p].parent {
+		for p := r.parent(); p >= 0; p = v.rows[p].parent() {
 			switch v.rows[p].tag {
 			case "article", "aside", "main", "nav", "section":
 				if r.tag == "header" {
@@ -175,7 +175,7 @@ func (v *view) nativeRole(i int) string {
 	case "td", "tr", "tbody", "thead", "tfoot":
 		return tagRoles[r.tag]
 	case "li":
-		for p := r.parent; p >= 0; p = v.rows[p].parent {
+		for p := r.parent(); p >= 0; p = v.rows[p].parent() {
 			switch v.rows[p].tag {
 			case "ul", "ol", "menu":
 				return "listitem"
@@ -186,7 +186,7 @@ func (v *view) nativeRole(i int) string {
 		}
 		return "listitem"
 	case "summary":
-		if p := r.parent; p >= 0 && v.rows[p].tag == "details" {
+		if p := r.parent(); p >= 0 && v.rows[p].tag == "details" {
 			return "DisclosureTriangle"
 		}
 		return "generic"

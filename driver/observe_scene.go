@@ -18,7 +18,7 @@ func (s spot) key() nodeKey {
 	if s.row < 0 {
 		return nodeKey{frame: s.v.frame.id, token: s.v.meta.Token}
 	}
-	return nodeKey{frame: s.v.frame.id, token: s.v.meta.Token, num: s.v.rows[s.row].num}
+	return nodeKey{frame: s.v.frame.id, token: s.v.meta.Token, num: s.v.rows[s.row].num()}
 }
 
 // action is an element that something can be done with.
@@ -82,7 +82,7 @@ func (v *view) each(fn func(v *view, i int) bool) {
 			return // these stand at the end
 		}
 		if !fn(v, i) {
-			i = v.rows[i].end
+			i = v.rows[i].end()
 			continue
 		}
 		if kid := v.kids[i]; kid != nil {
@@ -110,7 +110,7 @@ func (s *scene) survey() *survey {
 	around := func(v *view, i int) *region {
 		for v != nil {
 			if list := at[v]; list != nil {
-				for p := v.rows[i].parent; p >= 0; p = v.rows[p].parent {
+				for p := v.rows[i].parent(); p >= 0; p = v.rows[p].parent() {
 					if list[p] != nil {
 						return list[p]
 					}
@@ -183,7 +183,7 @@ func (s *scene) survey() *survey {
 		}
 	}
 	if out.focused.v != nil {
-		if r := &out.focused.v.rows[out.focused.row]; r.tag == "iframe" || r.tag == "frame" || r.num == 0 {
+		if r := &out.focused.v.rows[out.focused.row]; r.tag == "iframe" || r.tag == "frame" || r.num() == 0 {
 			out.focused = spot{}
 		}
 	}
@@ -239,14 +239,14 @@ func (r *region) title() string {
 			}
 		}
 	}
-	for c := r.row + 1; r.name == "" && c < min(v.rows[r.row].end, r.row+400); c++ {
+	for c := r.row + 1; r.name == "" && c < min(v.rows[r.row].end(), r.row+400); c++ {
 		if v.rows[c].tag != "" && v.role(c) == "heading" {
 			r.name = oneLine(v.text(c))
 		}
 	}
-	if p := v.rows[r.row].parent; r.name == "" && p >= 0 && weakRegions[r.role] {
+	if p := v.rows[r.row].parent(); r.name == "" && p >= 0 && weakRegions[r.role] {
 		// A list or table is called by the heading above it.
-		for c := p + 1; c < r.row; c = v.rows[c].end {
+		for c := p + 1; c < r.row; c = v.rows[c].end() {
 			if v.rows[c].tag != "" && v.role(c) == "heading" {
 				r.name = oneLine(v.text(c))
 			}
@@ -260,7 +260,7 @@ func (r *region) title() string {
 func (s spot) within(v *view, i int) bool {
 	for v != nil {
 		if v == s.v {
-			return s.row < 0 || i >= s.row && i < v.rows[s.row].end
+			return s.row < 0 || i >= s.row && i < v.rows[s.row].end()
 		}
 		v, i = v.parent, v.atOr()
 	}
@@ -284,7 +284,7 @@ func (s *scene) find(key nodeKey) spot {
 			return spot{v, -1}
 		}
 		for i := range v.rows {
-			if v.rows[i].num == key.num {
+			if v.rows[i].num() == key.num {
 				return spot{v, i}
 			}
 		}
@@ -295,7 +295,7 @@ func (s *scene) find(key nodeKey) spot {
 // around is the text of the smallest thing around a row that reads as one
 // unit, such as a table row or a list item.
 func (v *view) around(i int) string {
-	for p := v.rows[i].parent; p >= 0; p = v.rows[p].parent {
+	for p := v.rows[i].parent(); p >= 0; p = v.rows[p].parent() {
 		switch v.rows[p].tag {
 		case "tr", "li", "article", "dd", "dt", "label", "fieldset", "p":
 			return v.text(p)

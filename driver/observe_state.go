@@ -166,8 +166,8 @@ func (v *view) state(i int, role string) ActionState {
 	}
 	if e := r.get("aria-expanded"); e != "" {
 		s.Expanded = flag(e)
-	} else if role == "DisclosureTriangle" && r.parent >= 0 {
-		s.Expanded = new(v.rows[r.parent].hasAttr("open"))
+	} else if role == "DisclosureTriangle" && r.parent() >= 0 {
+		s.Expanded = new(v.rows[r.parent()].hasAttr("open"))
 	}
 	s.Required = r.hasAttr("required") && (r.tag == "input" || r.tag == "select" || r.tag == "textarea") || r.get("aria-required") == "true"
 	switch inv := r.get("aria-invalid"); inv {
@@ -211,7 +211,7 @@ func (v *view) disabled(i int) bool {
 	if r.has(rowDisabled) {
 		return true
 	}
-	for p := i; p >= 0; p = v.rows[p].parent {
+	for p := i; p >= 0; p = v.rows[p].parent() {
 		if v.rows[p].attrs != "" && v.rows[p].get("aria-disabled") == "true" {
 			return true
 		}
@@ -322,7 +322,7 @@ func (v *view) visibleLabel(i int) int {
 // around a floating picture has none of its own.
 func (v *view) boxWithin(i int) bool {
 	r := &v.rows[i]
-	for c := i + 1; c < min(r.end, i+50); c++ {
+	for c := i + 1; c < min(r.end(), i+50); c++ {
 		if v.rows[c].tag != "" && v.rows[c].has(rowBox) && !v.rows[c].has(rowInvisible) {
 			return r.tag != "svg:a" || true
 		}
@@ -338,7 +338,7 @@ func (v *view) clickable(i int) bool {
 		return false
 	}
 	inner, last := 0, 0
-	for c := i + 1; c < r.end; c++ {
+	for c := i + 1; c < r.end(); c++ {
 		if v.rows[c].tag != "" && v.rows[c].has(rowCandidate) && v.nativeAction(c) {
 			last = c
 			if inner++; inner > 3 {
@@ -367,7 +367,7 @@ func (v *view) nativeAction(i int) bool {
 func (v *view) pointed(i int) bool {
 	r := &v.rows[i]
 	heard := v.rooted
-	for p := r.parent; p >= 0; p = v.rows[p].parent {
+	for p := r.parent(); p >= 0; p = v.rows[p].parent() {
 		if v.rows[p].has(rowCandidate) && (v.nativeAction(p) || v.rows[p].tag == "label" || v.listening[p] && v.rows[p].has(rowPointer)) {
 			return false
 		}
@@ -376,7 +376,7 @@ func (v *view) pointed(i int) bool {
 	if !heard {
 		return false
 	}
-	for c := i + 1; c < r.end; c++ {
+	for c := i + 1; c < r.end(); c++ {
 		if v.rows[c].tag != "" && v.rows[c].has(rowCandidate) && (v.nativeAction(c) || v.listening[c]) {
 			return false
 		}

@@ -383,7 +383,7 @@ func up(v *view, row int) (*view, int) {
 	if row < 0 {
 		return v.parent, v.atOr()
 	}
-	if p := v.rows[row].parent; p >= 0 {
+	if p := v.rows[row].parent(); p >= 0 {
 		return v, p
 	}
 	return v.parent, v.atOr()
@@ -433,7 +433,7 @@ func (i *inspection) form() spot {
 		if v.rows[row].tag == "form" || v.role(row) == "form" || v.role(row) == "search" {
 			return spot{v, row}
 		}
-		row = v.rows[row].parent
+		row = v.rows[row].parent()
 	}
 	return spot{}
 }

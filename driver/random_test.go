@@ -242,7 +242,7 @@ func hitsOf(t *testing.T, s *drivertest.Scenario, c fixtures.RandomControl) []st
 func TestSnapshotsDoNotGrow(t *testing.T) {
 	rounds, n := 25, 20_000
 	if thorough() {
-		rounds = 300
+		rounds, n = 1000, 6000
 	}
 	s := start(t, fmt.Sprintf("_/huge?n=%d", n))
 	d := New(nil)

@@ -82,7 +82,7 @@ func (s *scene) blocks() ([]*content, int) {
 }
 
 func (r *reader) view(v *view) {
-	for i := 0; i < len(v.rows); i = v.rows[i].end {
+	for i := 0; i < len(v.rows); i = v.rows[i].end() {
 		if v.rows[i].has(rowRefOnly) {
 			return
 		}
@@ -91,7 +91,7 @@ func (r *reader) view(v *view) {
 }
 
 func (r *reader) children(v *view, i int) {
-	for c := i + 1; c < v.rows[i].end; c = v.rows[c].end {
+	for c := i + 1; c < v.rows[i].end(); c = v.rows[c].end() {
 		r.row(v, c)
 	}
 }
@@ -162,7 +162,7 @@ func (r *reader) flush() {
 // elementOf is the element that a text belongs to.
 func elementOf(s spot) spot {
 	for s.row >= 0 && s.v.rows[s.row].tag == "" {
-		s.row = s.v.rows[s.row].parent
+		s.row = s.v.rows[s.row].parent()
 	}
 	return s
 }
@@ -214,7 +214,7 @@ func (r *reader) in(v *view, i int, f frameOf) {
 func (r *reader) row(v *view, i int) {
 	e := &v.rows[i]
 	if e.tag == "" {
-		if p := e.parent; p >= 0 && v.rows[p].has(rowInvisible) {
+		if p := e.parent(); p >= 0 && v.rows[p].has(rowInvisible) {
 			return
 		}
 		r.put(v, i, e.text, e.has(rowSpace))
@@ -268,7 +268,7 @@ func (r *reader) row(v *view, i int) {
 	case "label":
 		if c, ok := v.rel.labelFor[i]; ok && v.isField(c) {
 			// The label is told with its field.
-			if c > i && c < e.end {
+			if c > i && c < e.end() {
 				r.flush()
 				r.field(v, c)
 			}
@@ -370,7 +370,7 @@ func (r *reader) inCell(v *view, i int, role string) {
 	}
 	switch {
 	case e.tag == "label":
-		if c, ok := v.rel.labelFor[i]; ok && v.isField(c) && c > i && c < e.end {
+		if c, ok := v.rel.labelFor[i]; ok && v.isField(c) && c > i && c < e.end() {
 			r.put(v, c, v.fieldText(c), true)
 			return
 		}
@@ -444,7 +444,7 @@ func (r *reader) link(v *view, i int) {
 // holdsBlocks reports whether a row has block children.
 func (v *view) holdsBlocks(i int) bool {
 	r := &v.rows[i]
-	for c := i + 1; c < min(r.end, i+60); c++ {
+	for c := i + 1; c < min(r.end(), i+60); c++ {
 		if v.rows[c].tag != "" && !v.rows[c].has(rowInline) && !strings.HasPrefix(v.rows[c].tag, "svg:") && v.rows[c].tag != "img" && v.rows[c].tag != "br" {
 			return true
 		}
@@ -455,15 +455,15 @@ func (v *view) holdsBlocks(i int) bool {
 // rawText is the text of a row with its lines kept.
 func (v *view) rawText(i int) string {
 	var b strings.Builder
-	for c := i + 1; c < v.rows[i].end; c++ {
+	for c := i + 1; c < v.rows[i].end(); c++ {
 		r := &v.rows[c]
 		switch {
 		case r.tag == "br":
 			b.WriteByte('\n')
 		case r.tag != "" && r.has(rowHidden):
-			c = r.end - 1
+			c = r.end() - 1
 		case r.tag == "":
-			if p := r.parent; p >= 0 && v.rows[p].has(rowInvisible) {
+			if p := r.parent(); p >= 0 && v.rows[p].has(rowInvisible) {
 				continue
 			}
 			if r.has(rowSpace) && b.Len() > 0 {
@@ -572,7 +572,7 @@ func (v *view) enabledText(i int) string {
 func (v *view) listPlace(i int) (depth, ordinal int) {
 	r := &v.rows[i]
 	list := -1
-	for p := r.parent; p >= 0; p = v.rows[p].parent {
+	for p := r.parent(); p >= 0; p = v.rows[p].parent() {
 		switch v.rows[p].tag {
 		case "ul", "ol", "menu":
 			if depth == 0 {
@@ -593,7 +593,7 @@ func (v *view) listPlace(i int) (depth, ordinal int) {
 		if n := numberOr(v.rows[list].get("start"), 1); n > 0 {
 			ordinal = n
 		}
-		for c := list + 1; c < i; c = v.rows[c].end {
+		for c := list + 1; c < i; c = v.rows[c].end() {
 			if v.rows[c].tag == "li" {
 				ordinal++
 			}
@@ -618,11 +618,11 @@ func numberOr(s string, other int) int {
 // holds what is a page of its own, as in tables for layout.
 func (v *view) tabular(i int) bool {
 	r := &v.rows[i]
-	if r.end-i > 800 {
+	if r.end()-i > 800 {
 		return false
 	}
 	size := 0
-	for c := i + 1; c < r.end; c++ {
+	for c := i + 1; c < r.end(); c++ {
 		e := &v.rows[c]
 		if e.tag == "" {
 			size += len(e.text)
@@ -655,7 +655,7 @@ func (r *reader) tableRow(v *view, i int) {
 		case "cell", "gridcell", "columnheader", "rowheader":
 		case "generic", "none":
 			if e.tag != "" && !e.has(rowHidden) {
-				for k := c + 1; k < e.end; k = v.rows[k].end {
+				for k := c + 1; k < e.end(); k = v.rows[k].end() {
 					cell(k)
 				}
 			}
@@ -687,7 +687,7 @@ func (r *reader) tableRow(v *view, i int) {
 		}
 		cells = append(cells, s)
 	}
-	for c := i + 1; c < v.rows[i].end; c = v.rows[c].end {
+	for c := i + 1; c < v.rows[i].end(); c = v.rows[c].end() {
 		cell(c)
 	}
 	r.cells--

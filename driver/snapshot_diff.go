@@ -109,7 +109,7 @@ func (s *shot) compare() {
 			return !r.has(rowHidden)
 		}
 		text := oneLine(r.text)
-		if text == "" || r.parent >= 0 && v.rows[r.parent].has(rowInvisible) {
+		if text == "" || r.parent() >= 0 && v.rows[r.parent()].has(rowInvisible) {
 			return true
 		}
 		now.text = now.text.add(text)

@@ -49,7 +49,7 @@ func (t *Tab) addFrontier(f *frontier) FrontierOut {
 func fingerprint(list []*action) fnv {
 	h := newFNV()
 	for _, a := range list {
-		h = h.add(itoa(a.v.rows[a.row].num), string(a.v.frame.id), a.v.meta.Token, a.role, a.name)
+		h = h.add(itoa(a.v.rows[a.row].num()), string(a.v.frame.id), a.v.meta.Token, a.role, a.name)
 		h = h.add(a.verbs...)
 	}
 	return h
@@ -138,10 +138,7 @@ func (s *shot) frontiers(shown map[*action]bool) []FrontierOut {
 		}
 		return []FrontierOut{emit(f)}
 	}
-	hidden := map[*region]int{}
-	for _, a := range s.leftOut(shown) {
-		hidden[a.region]++
-	}
+	hidden := s.leftOut(shown)
 	var regions []*region
 	for _, r := range s.sv.regions {
 		if hidden[r] > 0 {
@@ -185,15 +182,15 @@ func (s *shot) frontiers(shown map[*action]bool) []FrontierOut {
 	return out
 }
 
-// leftOut are the actions of the wanted kind that are not shown.
-func (s *shot) leftOut(shown map[*action]bool) []*action {
-	var out []*action
+// leftOut counts the actions of the wanted kind that are not shown, by region.
+func (s *shot) leftOut(shown map[*action]bool) map[*region]int {
+	out := map[*region]int{}
 	for _, a := range s.pick {
 		if s.in.Mode == "changes" && !s.diff.First && !s.changed[a] {
 			continue
 		}
 		if !shown[a] && (s.in.Mode != "forms" || slices.Contains(formRoles, a.role)) {
-			out = append(out, a)
+			out[a.region]++
 		}
 	}
 	return out

@@ -184,10 +184,7 @@ func (s *shot) price() {
 func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 	var lines []string
 	refs := map[*region]string{}
-	wanted := map[*region]int{} // actions of the wanted kind
-	for _, a := range s.leftOut(nil) {
-		wanted[a.region]++
-	}
+	wanted := s.leftOut(nil)
 	for _, r := range s.contextsToShow() {
 		if r != s.byName && wanted[r] == 0 && s.in.Mode != "changes" {
 			continue
