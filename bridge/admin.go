@@ -25,6 +25,7 @@ type SessionStatus struct {
 	Queued        int               `json:"queued"`
 	Executing     int               `json:"executing"`
 	LastUsedAt    time.Time         `json:"lastUsedAt,omitzero"`
+	Web           *WebRoute         `json:"web,omitempty"`  // a page attached it to a profile
 	Last          *LastCommand      `json:"last,omitempty"` // that this owner saw
 }
 
@@ -190,6 +191,18 @@ func (s *Server) admin(ctx context.Context, method string, params json.RawMessag
 			return nil, err
 		}
 		return reply(s.unpair(ctx, in.Connector, method == "forget"))
+	case "web.claim":
+		in, err := decodeParams[ClaimParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.claimOffer(ctx, in))
+	case "web.detach":
+		in, err := decodeParams[SessionParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.detach(in.Session))
 	case "extension.reload":
 		in, err := decodeParams[ConnectorParams](method, params)
 		if err != nil {
@@ -374,8 +387,9 @@ func (s *Server) profileList(ctx context.Context) ([]ProfileStatus, error) {
 // address where the browser is connected and answers in time.
 func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
 	records := s.sessionRecords(key, "")
+	web := s.routeOf(key)
 	s.mu.Lock()
-	st := SessionStatus{Key: key, Authorization: Authorization{}.effective(key, time.Now()), Targets: []OwnedTarget{}}
+	st := SessionStatus{Key: key, Web: web, Authorization: Authorization{}.effective(key, time.Now()), Targets: []OwnedTarget{}}
 	if ses := s.sessions[key]; ses != nil {
 		a := ses.record.Authorized
 		st.Title, st.ConnectorID, st.LastUsedAt = ses.title, ses.record.ConnectorID, ses.record.LastUsed

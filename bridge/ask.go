@@ -99,10 +99,17 @@ func (s *Server) askAgain(ctx context.Context, p profile) {
 // popupRequest takes what the user did in the popup.
 func (s *Server) popupRequest(connector string, args []json.RawMessage) {
 	var r struct {
-		Kind string `json:"kind"`
-		ID   string `json:"id"`
+		Kind  string `json:"kind"`
+		ID    string `json:"id"`
+		Label string `json:"label"`
 	}
-	if len(args) == 0 || json.Unmarshal(args[0], &r) != nil || r.Kind != "done" {
+	if len(args) == 0 || json.Unmarshal(args[0], &r) != nil {
+		return
+	}
+	if r.Kind == "rename" {
+		s.relay.rename(connector, r.Label)
+	}
+	if r.Kind != "done" {
 		return
 	}
 	s.mu.Lock()

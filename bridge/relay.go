@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -315,6 +317,27 @@ func (r *Relay) rebind(hello *wire.Hello) (*Connector, *refusal) {
 		return nil, &refusal{wire.RefuseShutDown, "The owner is stopping. The extension connects again by itself."}
 	}
 	return c, nil
+}
+
+// rename stores the name that the user has given a profile in its popup. One
+// that a hello could not carry is passed over.
+func (r *Relay) rename(connectorID, label string) {
+	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > wire.MaxLabel || strings.ContainsFunc(label, unicode.IsControl) {
+		return
+	}
+	r.bindMu.Lock()
+	defer r.bindMu.Unlock()
+	b, ok, err := r.bindings.Binding(r.ctx, connectorID)
+	if err == nil && ok && b.Label != label {
+		b.Label = label
+		if err = r.bindings.SaveBinding(r.ctx, b); err == nil {
+			r.connectorFor(b)
+			r.announce()
+		}
+	}
+	if err != nil {
+		r.log.Error("renaming a profile", "connector", connectorID, "error", err)
+	}
 }
 
 var unknownConnector = &refusal{wire.RefuseUnknown, "This profile is not paired with pi-chrome any more. Run pi-chrome onboard."}

@@ -44,6 +44,9 @@ type Options struct {
 	// IdleTimeout is how long the owner lives without a client and without a
 	// live connector: 0 is 30 minutes, negative is for ever.
 	IdleTimeout time.Duration
+	// WebOrigins are the pages that may offer their profile to a session; nil
+	// is DefaultWebOrigins, empty is none.
+	WebOrigins []string
 }
 
 // Server is the owner of the port. Make one with [Listen].
@@ -60,6 +63,11 @@ type Server struct {
 	profiles profiles
 	tabs     tabPort
 
+	webOrigins []string
+	// webMu makes storing a route and knowing it one step. It is taken before
+	// mu.
+	webMu sync.Mutex
+
 	ctx    context.Context // ends when the server closes
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // every goroutine of the server
@@ -73,6 +81,8 @@ type Server struct {
 	records   map[string]*targetRecord // by nonce
 	boxes     map[string]*mailbox      // by connector id; "" for commands without a profile
 	leaving   map[string]bool          // connectors that are being unpaired
+	webOffers map[string]webOffer      // of pages, by the number that the page made
+	webRoutes map[string]WebRoute      // by session
 	commands  map[string]*command      // by id, until they are answered
 	clients   map[*client]struct{}
 	seen      map[tabRef]op.TabKey // tabs that the handler was given
@@ -151,20 +161,30 @@ func bindError(port int, err error) error {
 // newServer makes a server without a listener.
 func newServer(opts Options, secret string, st *store, snap stored) (*Server, error) {
 	s := &Server{
-		opts:     opts,
-		log:      opts.Logger,
-		store:    st,
-		secret:   secret,
-		done:     make(chan struct{}),
-		sessions: map[string]*session{},
-		records:  map[string]*targetRecord{},
-		boxes:    map[string]*mailbox{},
-		leaving:  map[string]bool{},
-		commands: map[string]*command{},
-		clients:  map[*client]struct{}{},
-		seen:     map[tabRef]op.TabKey{},
-		asks:     map[string]*asked{},
-		lastBusy: time.Now(),
+		opts:      opts,
+		log:       opts.Logger,
+		store:     st,
+		secret:    secret,
+		done:      make(chan struct{}),
+		sessions:  map[string]*session{},
+		records:   map[string]*targetRecord{},
+		boxes:     map[string]*mailbox{},
+		leaving:   map[string]bool{},
+		webOffers: map[string]webOffer{},
+		webRoutes: snap.routes,
+		commands:  map[string]*command{},
+		clients:   map[*client]struct{}{},
+		seen:      map[tabRef]op.TabKey{},
+		asks:      map[string]*asked{},
+		lastBusy:  time.Now(),
+	}
+	if s.webOrigins = opts.WebOrigins; s.webOrigins == nil {
+		s.webOrigins = DefaultWebOrigins
+	}
+	for _, origin := range s.webOrigins {
+		if err := checkWebOrigin(origin); err != nil {
+			return nil, err
+		}
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -195,8 +215,11 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
 			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },
 			Other: func(c *Connector, event string, args []json.RawMessage) {
-				if event == "popup.request" {
+				switch event {
+				case "popup.request":
 					s.popupRequest(c.ID(), args)
+				case "runtime.onMessageExternal":
+					s.external(c.ID(), args)
 				}
 			},
 		}})

@@ -325,6 +325,9 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 // pick decides which bound profile a command is for. A positive duration says
 // to look again then, or when a profile comes or goes.
 func (s *Server) pick(c *command, refs []profileRef) (profileRef, time.Duration, *op.Error) {
+	if ref, attached, err := s.attached(c, refs); attached {
+		return ref, 0, err
+	}
 	if len(refs) == 0 {
 		return profileRef{}, 0, op.NotAvailable(op.ConnectorNotBound, "no browser profile is paired; the command was not started").
 			WithHint("Run pi-chrome onboard and follow what it says.")

@@ -91,6 +91,7 @@ var _ BindingStore = (*store)(nil)
 type stored struct {
 	sessions []sessionRecord
 	targets  []targetRecord
+	routes   map[string]WebRoute
 }
 
 // openStore opens state.db and reads all of it, so that damage shows now and
@@ -174,6 +175,9 @@ func (s *store) load() (stored, error) {
 		}
 		var leases []LeaseRecord // the relay reads them itself
 		if err := readAll(tx, bucketLeases, &leases); err != nil {
+			return err
+		}
+		if snap.routes, err = readRoutes(tx, time.Now()); err != nil {
 			return err
 		}
 		return interruptExecuting(tx)

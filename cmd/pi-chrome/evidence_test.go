@@ -73,6 +73,7 @@ var provoked = map[string]string{
 	"SessionLocked":            "bridge/session_mailbox_test.go TestLockWinsEveryRace",
 	"ConnectorNotBound":        "bridge/session_mailbox_test.go TestNoBrowserPaired",
 	"ConnectorOffline":         "cmd/internal/relaytest/faults_test.go browserClosed",
+	"WebLeaseUnavailable":      "bridge/web_test.go TestWebRoute",
 	"BrowserRequired":          "bridge/session_mailbox_test.go TestBrowserChoice",
 	"BridgeUnavailable":        "bridge/client/client_test.go TestNoOwnerAndNoWayToStartOne",
 	"BridgeStopped":            "bridge/client/client_test.go TestOwnerKilledMidCommand",

@@ -26,6 +26,7 @@ import (
 	"pi-chrome/bridge/client"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/sandbox"
+	"pi-chrome/extension"
 	"pi-chrome/fixtures"
 )
 
@@ -73,6 +74,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PI_CHROME_SESSION", session)
 			env.Values[browsersKey{}] = browsers{}
 			env.Setenv("SITE", server.URL)
+			env.Setenv("EXTENSION", extension.ID)
+			env.Values[siteKey{}] = site
 			env.Setenv("OTHER", strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
 			env.Setenv("MCP", mcpData)
 			env.Setenv("NODE_MODULES", filepath.Join(build, "mcp/node_modules"))
@@ -110,6 +113,7 @@ func TestScripts(t *testing.T) {
 
 			"browser":    startBrowser,
 			"endbrowser": endBrowser,
+			"servesite":  serveSite,
 			"popup":      popup,
 			"usepopup":   usePopup,
 			"waitmatch":  waitMatch,
@@ -130,6 +134,22 @@ func stopOwner(stateDir string) error {
 		return nil // it has ended
 	}
 	return errors.Join(owner.Shutdown(ctx, c, "the script ends"), c.Close())
+}
+
+type siteKey struct{}
+
+// serveSite serves the fixtures on a port of 127.0.0.1 until the script ends.
+//
+//	servesite PORT
+func serveSite(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: servesite PORT")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:"+args[0])
+	ts.Check(err)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: ts.Value(siteKey{}).(http.Handler)}}
+	server.Start()
+	ts.Defer(server.Close)
 }
 
 // jsonField compares a field of the one JSON object on stdout.

@@ -54,10 +54,11 @@ const (
 	UnknownTool              Code = "unknown-tool"
 	Unsupported              Code = "unsupported"
 	SessionLocked            Code = "session-locked"
-	AuthorizationChanged     Code = "authorization-changed" // somebody else changed it meanwhile; details session, generation
-	ConnectorNotBound        Code = "connector-not-bound"   // no profile is paired
-	ConnectorOffline         Code = "connector-offline"     // details connectorId, label
-	BrowserRequired          Code = "browser-required"      // several profiles are live; details browsers
+	AuthorizationChanged     Code = "authorization-changed"           // somebody else changed it meanwhile; details session, generation
+	ConnectorNotBound        Code = "connector-not-bound"             // no profile is paired
+	ConnectorOffline         Code = "connector-offline"               // details connectorId, label
+	WebLeaseUnavailable      Code = "web-connector-lease-unavailable" // a page attached the session, and that is over; details pairingId
+	BrowserRequired          Code = "browser-required"                // several profiles are live; details browsers
 	BridgeUnavailable        Code = "bridge-unavailable"
 	BridgeStopped            Code = "bridge-stopped"
 	BrowserNotFound          Code = "browser-not-found" // no Chromium to start for a sandbox

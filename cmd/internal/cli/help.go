@@ -45,6 +45,7 @@ func commands() ([]*command, error) {
 func ownCommands() []*command {
 	return []*command{
 		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
+		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
 	}

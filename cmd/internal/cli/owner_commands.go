@@ -25,6 +25,7 @@ func serveCommand() *command {
 		doc: "Every command that needs an owner starts one in the background when none answers; serve is for looking at it. It ends with an interrupt, with pi-chrome stop, or after 30 minutes without use.",
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			idle := set.Duration("idle", 0, "end after this `time` without use; negative is never (default 30m)")
+			origins := set.StringArray("web-origin", nil, "`origin` of a page that may offer its profile to a session; may be given several times, none allows no page (PI_CHROME_WEB_ORIGINS, else http://localhost:30141 and http://127.0.0.1:30141)")
 			verbose := set.Bool("verbose", false, "log every step")
 			background := set.Bool("background", false, "log to owner.log of the state folder")
 			untilStdin := set.Bool("until-stdin-ends", false, "end when stdin does")
@@ -63,12 +64,28 @@ func serveCommand() *command {
 					}()
 				}
 				return a.serve(ctx, owner.Options{
-					Port: a.globals.portNumber, StateDir: a.globals.stateDir, IdleTimeout: *idle,
+					Port: a.globals.portNumber, StateDir: a.globals.stateDir, IdleTimeout: *idle, WebOrigins: webOrigins(*origins, a.env.Getenv("PI_CHROME_WEB_ORIGINS")),
 					Logger: slog.New(slog.NewTextHandler(logTo, &slog.HandlerOptions{Level: level})),
 				})
 			}
 		},
 	}
+}
+
+// webOrigins are those of the flag, else of the variable, which separates them
+// with commas, else nil. "none" is none.
+func webOrigins(flag []string, variable string) []string {
+	list := flag
+	if len(list) == 0 {
+		list = strings.FieldsFunc(variable, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(list) == 1 && list[0] == "none" {
+		return []string{}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 func (a *app) serve(ctx context.Context, o owner.Options) (output, error) {

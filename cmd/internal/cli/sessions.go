@@ -298,6 +298,9 @@ func statusText(st bridge.Status) string {
 		fmt.Fprintf(&b, " %s", st.Session.ExpiresAt.Local().Format("15:04:05"))
 	}
 	fmt.Fprintf(&b, ", %d tabs\n", len(st.Session.Targets))
+	if w := st.Session.Web; w != nil {
+		fmt.Fprintf(&b, "  attached to %q by the page at %s until %s\n", w.Label, w.Origin, w.ExpiresAt.Local().Format("2006-01-02 15:04"))
+	}
 	for _, t := range st.Session.Targets {
 		raw := fmt.Sprintf("  tab %v %s %s", deref(t.TabID), t.Title, t.URL)
 		b.WriteString(strings.TrimRight(raw, " ") + "\n")

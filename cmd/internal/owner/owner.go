@@ -24,6 +24,9 @@ type Options struct {
 	// IdleTimeout is how long it lives unused: 0 is 30 minutes, negative is
 	// for ever.
 	IdleTimeout time.Duration
+	// WebOrigins are the pages that may offer their profile; nil is
+	// bridge.DefaultWebOrigins, empty is none.
+	WebOrigins []string
 	// Ready is told the port once the owner listens; nil for nobody.
 	Ready func(port int)
 	// Wrap, for tests, stands between the bridge and the driver; nil for
@@ -52,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	s, err := bridge.Listen(bridge.Options{
 		Port: o.Port, StateDir: o.StateDir, ExtensionID: extension.ID, Handler: handler, Logger: o.Logger,
-		Version: Version, Build: Build(), OperationsFingerprint: operations, IdleTimeout: o.IdleTimeout,
+		Version: Version, Build: Build(), OperationsFingerprint: operations, IdleTimeout: o.IdleTimeout, WebOrigins: o.WebOrigins,
 	})
 	if err != nil {
 		return err

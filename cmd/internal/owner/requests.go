@@ -72,6 +72,16 @@ func Unpair(ctx context.Context, c *client.Client, profile string, forget bool) 
 	return ask[Profile](ctx, c, method, bridge.ConnectorParams{Connector: profile})
 }
 
+// Claim attaches a session to the profile whose page made the offer.
+func Claim(ctx context.Context, c *client.Client, session, offer string) (bridge.WebRoute, error) {
+	return ask[bridge.WebRoute](ctx, c, "web.claim", bridge.ClaimParams{Session: session, Offer: offer})
+}
+
+// Detach ends what Claim made.
+func Detach(ctx context.Context, c *client.Client, session string) (bridge.WebRoute, error) {
+	return ask[bridge.WebRoute](ctx, c, "web.detach", bridge.SessionParams{Session: session})
+}
+
 // Profile names a paired profile.
 type Profile struct {
 	ID    string `json:"id"`
