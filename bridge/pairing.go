@@ -15,7 +15,7 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// tokenLife is how long a pairing token is good.
+// tokenLife is how long a pairing token is good, at most and by default.
 const tokenLife = 120 * time.Second
 
 // maxOffers bounds the profiles that one pairing lists.
@@ -43,6 +43,8 @@ type PairingOptions struct {
 	// Pick is the label or connector id of the one profile that is wanted
 	// with a folder token; "" for whoever answers. No other is paired.
 	Pick string
+	// Seconds is how long the token is good, 1 to 120; 0 is 120.
+	Seconds int
 }
 
 // PairingState is how far a pairing is.
@@ -84,6 +86,7 @@ type attempt struct {
 	folder bool
 	want   int
 	pick   string
+	life   time.Duration // of the token
 
 	offered  chan *offer
 	left     chan *offer
@@ -103,7 +106,7 @@ type offer struct {
 	decided chan *refusal // one slot; nil means paired
 }
 
-// Start issues a token, good once and for 120 s. An unfinished pairing is
+// Start issues a token, good once and for as long as the options say. An unfinished pairing is
 // canceled.
 func (p *Pairing) Start(o PairingOptions) (PairingStatus, error) {
 	if o.Profiles == 0 {
@@ -118,14 +121,21 @@ func (p *Pairing) Start(o PairingOptions) (PairingStatus, error) {
 	if o.Pick != "" && (!o.Folder || o.Profiles > 1) {
 		return PairingStatus{}, op.Invalidf("pick is for one profile that finds the token in its folder")
 	}
+	life := tokenLife
+	if o.Seconds != 0 {
+		life = time.Duration(o.Seconds) * time.Second
+	}
+	if life < time.Second || life > tokenLife {
+		return PairingStatus{}, op.Invalidf("seconds is %d; allowed: 1 to %d", o.Seconds, int(tokenLife.Seconds()))
+	}
 	p.startMu.Lock()
 	defer p.startMu.Unlock()
 	p.Cancel()
 	a := &attempt{
-		p: p, token: wire.NewToken(), folder: o.Folder, want: o.Profiles, pick: o.Pick,
+		p: p, token: wire.NewToken(), folder: o.Folder, want: o.Profiles, pick: o.Pick, life: life,
 		offered: make(chan *offer), left: make(chan *offer), picks: make(chan string),
 		canceled: make(chan struct{}), done: make(chan struct{}),
-		status: PairingStatus{State: PairingWaiting, ExpiresAt: time.Now().Add(tokenLife)},
+		status: PairingStatus{State: PairingWaiting, ExpiresAt: time.Now().Add(life)},
 	}
 	r := p.relay
 	r.mu.Lock()
@@ -244,7 +254,7 @@ func (a *attempt) set(change func(*PairingStatus)) {
 // run decides about the offers until the pairing has ended.
 func (a *attempt) run() {
 	defer close(a.done)
-	expiry := time.NewTimer(tokenLife)
+	expiry := time.NewTimer(a.life)
 	defer expiry.Stop()
 	var window *time.Timer
 	var windowC <-chan time.Time

@@ -30,28 +30,33 @@ type onboarding struct {
 	pick     string
 	profiles int
 	another  bool
+	life     time.Duration // of the token
 }
 
 func onboardCommand() *command {
 	return &command{
-		name: "onboard", group: groupSetup, args: "[--token] [--pick LABEL] [--profiles N] [--another]",
+		name: "onboard", group: groupSetup, args: "[--token] [--pick LABEL] [--profiles N] [--another] [--for TIME]",
 		summary: "Install the extension, start the owner and pair a browser profile.",
 		doc: "Writes the extension's folder where it is missing or old, starts an owner, and puts a one-time token into the folder: the extension that is loaded from it finds the token and is paired. " +
 			"Load the folder once: chrome://extensions, Developer mode, Load unpacked. " +
 			"When several profiles answer, none is paired: choose one with --pick, or confirm that N are wanted with --profiles. " +
-			"With --token nothing is written: the token is shown, and typed into the popup of the wanted profile. A token lives for 2 minutes and is good for one profile.",
+			"With --token nothing is written: the token is shown, and typed into the popup of the wanted profile. A token is good for one profile, and for 2 minutes or the shorter time of --for.",
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			o := &onboarding{a: a}
 			set.BoolVar(&o.token, "token", false, "show a token to type into the extension's popup")
 			set.StringVar(&o.pick, "pick", "", "pair the profile with this `label` or id")
 			set.IntVar(&o.profiles, "profiles", 1, "pair this `many` profiles at once [1 to 16]")
 			set.BoolVar(&o.another, "another", false, "pair another profile although one is connected")
+			set.DurationVar(&o.life, "for", pairingLifetime, "how long the token is good, a `time` from 1s to 2m")
 			return func(ctx context.Context, args []string) (output, error) {
 				if err := noArgs("onboard", args); err != nil {
 					return output{}, err
 				}
 				if o.profiles < 1 || o.profiles > 16 {
 					return output{}, usageError("onboard", "profiles is %d; allowed: 1 to 16", o.profiles).WithDetail("field", "profiles")
+				}
+				if o.life < time.Second || o.life > pairingLifetime {
+					return output{}, usageError("onboard", "--for is %s; allowed: 1s to %s", o.life, pairingLifetime).WithDetail("field", "for")
 				}
 				if o.token && (o.pick != "" || o.profiles > 1) {
 					return output{}, usageError("onboard", "--token pairs the profile in which it is typed; it goes with neither --pick nor --profiles")
@@ -60,6 +65,14 @@ func onboardCommand() *command {
 			}
 		},
 	}
+}
+
+// shortTime is a whole number of seconds, or of minutes, in words.
+func shortTime(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return counted(int(d/time.Minute), "minute")
+	}
+	return counted(int(d.Seconds()), "second")
 }
 
 // say tells the person what to do; it goes to stderr, since stdout is the
@@ -137,13 +150,13 @@ the sessions until pi-chrome authorize.
 // pair starts a pairing and waits for its end. The token is worthless and out
 // of the folder when it returns, however it does.
 func (o *onboarding) pair(ctx context.Context, c *client.Client) (bridge.PairingStatus, error) {
-	st, err := owner.StartPairing(ctx, c, bridge.PairingOptions{Folder: !o.token, Profiles: o.profiles, Pick: o.pick})
+	st, err := owner.StartPairing(ctx, c, bridge.PairingOptions{Folder: !o.token, Profiles: o.profiles, Pick: o.pick, Seconds: int(o.life.Seconds())})
 	if err != nil {
 		return st, err
 	}
 	token := st.Token
 	if o.token {
-		o.say("type this token into the pi-chrome popup of the wanted profile within 2 minutes:\n\n    %s\n", grouped(token))
+		o.say("type this token into the pi-chrome popup of the wanted profile within %s:\n\n    %s\n", shortTime(o.life), grouped(token))
 	} else {
 		if err := o.folder.SetToken(o.a.globals.portNumber, token); err != nil {
 			return st, errors.Join(err, o.cancel(c))
@@ -191,7 +204,7 @@ func (o *onboarding) wait(ctx context.Context, c *client.Client) (bridge.Pairing
 	case bridge.PairingDone:
 		return st, nil
 	case bridge.PairingExpired:
-		return st, o.nobody(c, "the token expired: no extension was paired within 2 minutes")
+		return st, o.nobody(c, "the token expired: no extension was paired within "+shortTime(o.life))
 	case bridge.PairingCanceled:
 		return st, op.Reject(op.PairingUnavailable, "the pairing was canceled: another one was started").WithHint("let only one pi-chrome onboard run at a time")
 	}
