@@ -18,6 +18,7 @@ type SessionStatus struct {
 	Title         string            `json:"title,omitempty"`
 	Authorization AuthorizationMode `json:"authorization"`
 	ExpiresAt     time.Time         `json:"expiresAt,omitzero"`
+	Policy        *Policy           `json:"policy,omitempty"`
 	Generation    int               `json:"authorizationGeneration"` // rises with each change of it
 	ConnectorID   string            `json:"connectorId,omitempty"`
 	Targets       []OwnedTarget     `json:"targets"`
@@ -114,6 +115,9 @@ type AuthorizeParams struct {
 	// IfGeneration is the generation that the change is for; after another
 	// change it is refused.
 	IfGeneration *int `json:"ifGeneration,omitempty"`
+	// Policy replaces the session's policy; null takes it away, and without it
+	// the policy stays.
+	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
 // ConnectorParams name a profile, by id or label, in a request.
@@ -296,7 +300,18 @@ func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
 	default:
 		return nil, op.Invalidf("authorize: mode is %q; allowed: until, indefinite", in.Mode)
 	}
-	a, oerr := s.authorize(in.Session, authorizationChange{mode: in.Mode, until: until, ifGeneration: in.IfGeneration})
+	change := authorizationChange{mode: in.Mode, until: until, ifGeneration: in.IfGeneration}
+	if len(in.Policy) > 0 {
+		var policy *Policy // null for none
+		if string(in.Policy) != "null" {
+			var err error
+			if policy, err = ParsePolicy(in.Policy, func(tool string) bool { _, ok := s.opts.Handler.Describe(tool); return ok }); err != nil {
+				return nil, err
+			}
+		}
+		change.more = func(r *sessionRecord) { r.Policy = policy }
+	}
+	a, oerr := s.authorize(in.Session, change)
 	if oerr == nil && s.relay != nil {
 		// The user has spoken: a canceled debugger may attach again.
 		for _, c := range s.relay.Connectors() {
@@ -397,6 +412,7 @@ func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
 			st.Title = ses.record.Title
 		}
 		st.Authorization, st.Generation = a.effective(key, time.Now()), a.Generation
+		st.Policy = ses.record.Policy
 		st.Released = slices.Clone(ses.record.Released)
 		if ses.last.Operation != "" {
 			last := ses.last

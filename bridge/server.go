@@ -85,6 +85,7 @@ type Server struct {
 	webRoutes map[string]WebRoute      // by session
 	commands  map[string]*command      // by id, until they are answered
 	clients   map[*client]struct{}
+	guards    map[*Tab]*guard
 	seen      map[tabRef]op.TabKey // tabs that the handler was given
 	asks      map[string]*asked    // the question that is shown, by connector id
 	connCount int                  // rises with each client
@@ -174,6 +175,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		webRoutes: snap.routes,
 		commands:  map[string]*command{},
 		clients:   map[*client]struct{}{},
+		guards:    map[*Tab]*guard{},
 		seen:      map[tabRef]op.TabKey{},
 		asks:      map[string]*asked{},
 		lastBusy:  time.Now(),

@@ -32,7 +32,8 @@ type session struct {
 	listed  int       // lists of steps under way
 	noted   time.Time // the LastUsed that is on the disk
 	last    LastCommand
-	locking int // locks that the disk has not taken yet
+	acted   []time.Time // when it acted in the last minute, where its policy counts
+	locking int         // locks that the disk has not taken yet
 }
 
 // sessionLocked returns the session with the key, making it when it is new.

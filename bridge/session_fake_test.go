@@ -134,6 +134,7 @@ type fakeBrowser struct {
 	asked   string // the question that the popup shows: its id and text
 
 	activated []int
+	blocked   map[int]string // by tab: what its guard kept it from
 	detached  []int          // tabs whose debugger was given back
 	colors    map[int]string // of groups
 }
@@ -355,6 +356,17 @@ func (f fakeTabs) detach(ctx context.Context, t *Tab) error {
 		return nil
 	}
 	return b.do(ctx, "detach", func() error { b.detached = append(b.detached, id); return nil })
+}
+
+func (f fakeTabs) guard(_ context.Context, _ *Server, t *Tab, _ string) (func() string, error) {
+	b, id := f.of(t)
+	return func() string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		to := b.blocked[id]
+		delete(b.blocked, id)
+		return to
+	}, nil
 }
 
 func (f fakeTabs) leave(ctx context.Context, t *Tab) error {

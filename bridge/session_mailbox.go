@@ -214,6 +214,9 @@ func (s *Server) newCommand(ctx context.Context, w wire.Command, digest string) 
 	if oerr != nil {
 		return nil, oerr
 	}
+	if p := s.policyOf(ses.Key); p != nil && p.Background {
+		ses.Foreground = false
+	}
 	if err := s.opts.Handler.Validate(desc.Name, w.Input); err != nil {
 		return nil, asOpError(err)
 	}
@@ -373,6 +376,9 @@ func (s *Server) watch(ctx context.Context, c *command, returned <-chan struct{}
 
 // run makes the command durable where it may mutate, and calls the handler.
 func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
+	if err := s.permit(ctx, c); err != nil {
+		return op.Result{}, err
+	}
 	if c.desc.Tab == op.PageTab {
 		if err := s.wake(ctx, c.profile, c.target); err != nil {
 			return op.Result{}, err
@@ -381,6 +387,10 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 			// Attaching changes nothing on the page.
 			return op.Result{}, noEffect(ctx, err, "the debugger could not be attached to tab %d", c.target.id)
 		}
+	}
+	blocked, gerr := s.guarded(ctx, c)
+	if gerr != nil {
+		return op.Result{}, noEffect(ctx, gerr, "tab %d could not be kept to the session's policy", c.target.id)
 	}
 	if c.effect != op.ReadOnly {
 		e := journalEntry{ID: c.id, Session: c.session.Key, Operation: c.desc.Name, Digest: c.digest, TabID: c.target.id,
@@ -411,7 +421,7 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 		return res, outcome(ctx, c, err)
 	}
 	res, err := s.call(ctx, c)
-	return res, outcome(ctx, c, err)
+	return s.checked(ctx, c, blocked, res, outcome(ctx, c, err))
 }
 
 // call runs the handler; its panic is an error of this command only.

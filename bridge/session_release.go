@@ -43,7 +43,7 @@ func (s *Server) releaseSessions(ctx context.Context, before time.Time) {
 
 // plain reports whether nothing would be lost with the record.
 func (r sessionRecord) plain() bool {
-	return r.Authorized == (Authorization{}) && len(r.Released) == 0
+	return r.Authorized == (Authorization{}) && r.Policy == nil && len(r.Released) == 0
 }
 
 // unused takes the turn of every session with tabs that has had no command

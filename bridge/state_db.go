@@ -36,6 +36,7 @@ type sessionRecord struct {
 	Title       string        `json:"title,omitempty"`
 	ConnectorID string        `json:"connectorId,omitempty"` // the profile it talks to, "" before its first tab
 	Authorized  Authorization `json:"authorized"`
+	Policy      *Policy       `json:"policy,omitempty"`
 	LastUsed    time.Time     `json:"lastUsed"`
 	// Released are the tabs that it left to the user, the latest last.
 	Released []ReleasedTab `json:"released,omitempty"`

@@ -51,6 +51,9 @@ type tabPort interface {
 	pin(t *Tab, what string) (unpin func())
 	// detach gives the debugger back, and with it all that was turned on.
 	detach(ctx context.Context, t *Tab) error
+	// guard keeps the tab from what the session's policy does not allow, and
+	// returns what tells the address that was blocked since.
+	guard(ctx context.Context, s *Server, t *Tab, key string) (blocked func() string, err error)
 	// leave takes a new tab from the bootstrap page to about:blank, and the
 	// bootstrap page out of its history.
 	leave(ctx context.Context, t *Tab) error
@@ -78,7 +81,7 @@ func (s *Server) resolve(c *command, p profile) (resolvedTab, *op.Error) {
 			return t, err
 		}
 	}
-	tab, err := s.find(ctx, p, in.Target)
+	tab, err := s.find(ctx, p, in.Target, s.policyOf(c.session.Key))
 	if err != nil {
 		return resolvedTab{}, err
 	}
@@ -103,7 +106,7 @@ func (s *Server) resolve(c *command, p profile) (resolvedTab, *op.Error) {
 }
 
 // find returns the one tab that the selector names.
-func (s *Server) find(ctx context.Context, p profile, target op.Target) (op.Tab, *op.Error) {
+func (s *Server) find(ctx context.Context, p profile, target op.Target, policy *Policy) (op.Tab, *op.Error) {
 	if target.By == "id" {
 		id, err := target.ID()
 		if err != nil {
@@ -120,12 +123,14 @@ func (s *Server) find(ctx context.Context, p profile, target op.Target) (op.Tab,
 		if err != nil {
 			return op.Tab{}, listFailed(ctx, err)
 		}
+		policy.mask(tabs)
 		return op.Tab{}, notFound(target, fmt.Sprintf("no tab has the id %d", id), tabs)
 	}
 	tabs, err := p.Tabs(ctx)
 	if err != nil {
 		return op.Tab{}, listFailed(ctx, err)
 	}
+	policy.mask(tabs)
 	var hits []op.Tab
 	for _, t := range tabs {
 		if target.By == "url" && strings.Contains(t.URL, string(target.Value)) ||
@@ -449,6 +454,7 @@ func (s *Server) remember(connector string, tabID int, key op.TabKey) {
 }
 
 func (s *Server) forget(connector string, tabID int) {
+	s.unguard(connector, tabID)
 	ref := tabRef{connector, tabID}
 	s.mu.Lock()
 	key, known := s.seen[ref]

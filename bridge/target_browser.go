@@ -39,6 +39,7 @@ func (b *SessionBrowser) Tabs(ctx context.Context) ([]op.Tab, error) {
 	if err != nil {
 		return nil, listFailed(ctx, err)
 	}
+	b.srv.policyOf(b.session.Key).mask(tabs)
 	for i := range tabs {
 		own, _ := b.srv.holder(p.ID(), tabs[i].ID, b.session.Key)
 		tabs[i].Owned = own != nil
@@ -59,6 +60,11 @@ func (b *SessionBrowser) NewTab(ctx context.Context, groupColor string) (*Tab, o
 	}
 	if err := b.srv.tabs.attach(ctx, t.tab); err != nil {
 		return nil, op.Tab{}, noEffect(ctx, err, "the debugger could not be attached to the new tab %d", t.id)
+	}
+	if b.srv.policyOf(b.session.Key).limitsOrigins() {
+		if _, err := b.srv.tabs.guard(ctx, b.srv, t.tab, b.session.Key); err != nil {
+			return nil, op.Tab{}, noEffect(ctx, err, "the new tab %d could not be kept to the session's policy", t.id)
+		}
 	}
 	info.Owned, info.URL, info.Title = true, "about:blank", ""
 	return t.tab, info, nil

@@ -37,7 +37,7 @@ var opAsk = op.Define(op.Spec{
 	Doc: "Shows `message` in the popup of the extension, marked by a badge on its icon, with a Done button, and waits until the user presses it or the time is over; neither is an error. " +
 		"It opens no window and takes no focus, so tell the user by your own means too. It is for what only a person can do: a login, a captcha, a payment. " +
 		"Meanwhile every other tool works. One question at a time is shown in a profile; one that is canceled is taken away.",
-	Effect: op.MayMutate, Deadline: op.AskDeadline, Tab: op.NoTab, PassesBy: true, Args: []string{"message"},
+	Effect: op.MayMutate, Verb: op.VerbUser, Deadline: op.AskDeadline, Tab: op.NoTab, PassesBy: true, Args: []string{"message"},
 	Examples: []op.Example{{Title: "Have the user log in", Input: json.RawMessage(`{"message":"Please log in to the shop, then press Done.","timeoutMs":1000}`)}},
 	Errors:   []op.Code{op.AskPending, op.Canceled, op.ConnectorOffline},
 }, ask)

@@ -67,7 +67,7 @@ var opEvaluate = op.Define(op.Spec{
 		"`\"_tag\": \"" + cdpmodel.MarkerTag + "\"` and a `kind`. At most 512 values, 12 levels, 128 entries of a collection and 2,000 characters of a text are returned.\n\n" +
 		"An expression that does not parse changes nothing and is rejected. One that throws, or runs longer than the deadline, may have had an effect. " +
 		"It is never evaluated a second time.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"expression"},
+	Effect: op.MayMutate, Verb: op.VerbScript, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"expression"},
 	Examples: []op.Example{
 		{Title: "Read the title", Input: json.RawMessage(`{"expression":"document.title"}`)},
 		{Title: "Await a request", Input: json.RawMessage(`{"expression":"(await fetch(location.href)).status"}`)},

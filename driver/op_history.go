@@ -61,7 +61,7 @@ var opHistory = op.Define(op.Spec{
 	Doc: "Goes one entry `back` or `forward` in the history of the tab, or loads its page again with `reload` (`bypassCache` takes nothing from the cache). " +
 		"It returns when the document of this very step has replaced the old one, or with `waitUntilLoad` when it has loaded. " +
 		"A step within the same document and a page from the back-forward cache are there at once. Without an entry in that direction nothing is done (`history-unavailable`).",
-	Effect: op.MayMutate, Deadline: op.NavigateDeadline, Tab: op.PageTab, Args: []string{"action"},
+	Effect: op.MayMutate, Verb: op.VerbOpen, Deadline: op.NavigateDeadline, Tab: op.PageTab, Args: []string{"action"},
 	Examples: []op.Example{
 		{Title: "Load the page again", Page: "navigate/plain.html", Input: json.RawMessage(`{"action":"reload","waitUntilLoad":true}`)},
 		{Title: "Go back and look", Page: "navigate/plain.html", Input: json.RawMessage(`{"action":"back","snapshot":{"mode":"interactive"}}`)},

@@ -69,7 +69,7 @@ var opNavigate = op.Define(op.Spec{
 	Doc: "Goes to `url` in the tab. It returns when the new document has replaced the old one, or with `waitUntilLoad` when that document has loaded; " +
 		"only the document of this very navigation counts. A change within the same document (a fragment) returns at once. " +
 		"A download, a network error and a page that navigates on by itself are told as such. Chrome's own pages are refused.",
-	Effect: op.MayMutate, Deadline: op.NavigateDeadline, Tab: op.PageTab, Args: []string{"url"},
+	Effect: op.MayMutate, Verb: op.VerbOpen, Opens: "url", Deadline: op.NavigateDeadline, Tab: op.PageTab, Args: []string{"url"},
 	Examples: []op.Example{
 		{Title: "Open a page", Input: json.RawMessage(`{"url":"{{base}}/navigate/plain.html"}`)},
 		{Title: "Open a page, wait until it has loaded, and look at it", Input: json.RawMessage(`{"url":"{{base}}/navigate/plain.html","waitUntilLoad":true,"snapshot":{"mode":"interactive"}}`)},

@@ -19,7 +19,7 @@ var opTabActivate = op.Define(op.Spec{
 	Doc: "Shows the tab in its window and gives that window the focus; a minimized window is restored. " +
 		"A session works in the background unless the user has allowed otherwise: then this is refused as `background-mode`, and nothing is lost, since every tool works on a hidden tab. " +
 		"Returns the tab. A tab of another session is refused and its holder named.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
+	Effect: op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{
 		{Title: "Show the session's tab", Input: json.RawMessage(`{}`)},
 		{Title: "Show a tab by a part of its address", Input: json.RawMessage(`{"target":{"by":"url","value":"/navigate/plain.html"}}`), Page: "navigate/plain.html"},

@@ -31,7 +31,7 @@ var opTabClaim = op.Define(op.Spec{
 		"Everything in `expect` is compared with the tab at that moment; a difference refuses the claim as `tab-changed` and names it. " +
 		"Nothing is shown or focused, and a tab that the user had in a group or pinned stays there; any other is put into the session's group. " +
 		"A claimed tab is never closed by the session's clean-up: it is given back, ungrouped. chrome_tab_release gives it back earlier.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
+	Effect: op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{{Title: "Claim a tab by its address, if it still has that title",
 		Input: json.RawMessage(`{"target":{"by":"url","value":"/navigate/plain.html"},"expect":{"title":"Plain"}}`), Page: "navigate/plain.html"}},
 	Errors: []op.Code{op.TabChanged, op.TabNotFound, op.AmbiguousTabTarget, op.TabHeld, op.ProtectedTabURL, op.AutomationTargetLimit, op.Unsupported},

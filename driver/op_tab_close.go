@@ -22,7 +22,7 @@ var opTabClose = op.Define(op.Spec{
 	Summary: "Close a tab of this session.",
 	Brief:   "Close a tab of yours.",
 	Doc:     "Closes one tab: the given one, or the session's only tab. A tab of another session is refused and its holder named.",
-	Effect:  op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
+	Effect:  op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{{Title: "Close the session's tab", Input: json.RawMessage(`{}`)}},
 	Errors:   []op.Code{op.AutomationTargetRequired, op.AmbiguousOwnedTarget, op.AmbiguousTabTarget, op.TabNotFound, op.TabHeld},
 }, tabClose)

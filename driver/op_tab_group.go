@@ -19,7 +19,7 @@ var opTabGroup = op.Define(op.Spec{
 	Brief:   "Put a tab into your tab group, or set its color.",
 	Doc: "Puts the tab into the one tab group of the session, making the group when there is none. A tab of another window moves to the group's window. " +
 		"A group only shows the user which tabs are whose: it gives no right to a tab and takes none. Returns the tab with its group.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab, Args: []string{"groupColor"},
+	Effect: op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab, Args: []string{"groupColor"},
 	Examples: []op.Example{{Title: "Make the session's group green", Input: json.RawMessage(`{"groupColor":"green"}`)}},
 	Errors:   []op.Code{op.AutomationTargetRequired, op.AmbiguousOwnedTarget, op.AmbiguousTabTarget, op.TabNotFound, op.TabHeld, op.TabGone},
 }, tabGroup)

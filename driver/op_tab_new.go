@@ -23,7 +23,7 @@ var opTabNew = op.Define(op.Spec{
 	Brief:   "Open a tab of yours.",
 	Doc: "Opens a tab in an open window of the user's browser, owned by the session and shown in the session's tab group. " +
 		"It opens behind the tab that is shown, unless the session may take the focus and `background` does not say otherwise. A session owns at most 5 tabs. With `url` it returns when the page has committed.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.NoTab, Args: []string{"url"},
+	Effect: op.MayMutate, Verb: op.VerbTab, Opens: "url", Deadline: op.DefaultDeadline, Tab: op.NoTab, Args: []string{"url"},
 	Examples: []op.Example{{Title: "Open a page in a tab of its own", Input: json.RawMessage(`{"url":"{{base}}/navigate/plain.html"}`)}},
 	Errors:   []op.Code{op.BackgroundMode, op.AutomationTargetLimit, op.ChromeWindowRequired, op.NavigationFailed, op.ProtectedTabURL},
 }, tabNew)

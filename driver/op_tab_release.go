@@ -21,7 +21,7 @@ var opTabRelease = op.Define(op.Spec{
 		"The debugger is detached, so that the page is visible or hidden as the user has it; the tab is taken out of the session's group and stays open. " +
 		"With `atEnd` the session goes on using it, and its end (pi-chrome cleanup, or 24 hours without a command) leaves the tab instead of closing it. " +
 		"pi-chrome sessions shows what was left.",
-	Effect: op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
+	Effect: op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{
 		{Title: "Leave the tab to the user when the session ends", Input: json.RawMessage(`{"atEnd":true}`)},
 		{Title: "Leave the session's tab to the user", Input: json.RawMessage(`{}`)},

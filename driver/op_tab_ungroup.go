@@ -17,7 +17,7 @@ var opTabUngroup = op.Define(op.Spec{
 	Summary: "Take a tab out of its tab group; it stays open and whose it is.",
 	Brief:   "Take a tab out of its tab group.",
 	Doc:     "Takes the tab out of the tab group that it is in. A tab in no group stays as it is. Returns the tab.",
-	Effect:  op.MayMutate, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
+	Effect:  op.MayMutate, Verb: op.VerbTab, Deadline: op.DefaultDeadline, Tab: op.OwnedTab,
 	Examples: []op.Example{{Title: "Take the session's tab out of its group", Input: json.RawMessage(`{}`)}},
 	Errors:   []op.Code{op.AutomationTargetRequired, op.AmbiguousOwnedTarget, op.AmbiguousTabTarget, op.TabNotFound, op.TabHeld, op.TabGone},
 }, tabUngroup)

@@ -54,6 +54,9 @@ const (
 	UnknownTool              Code = "unknown-tool"
 	Unsupported              Code = "unsupported"
 	SessionLocked            Code = "session-locked"
+	OriginDenied             Code = "origin-denied"                   // the session's policy does not allow the page's origin; details origin, rule
+	PolicyDenied             Code = "policy-denied"                   // the session's policy does not allow the operation; details tool, verb, rule
+	RateLimited              Code = "rate-limited"                    // more actions a minute than the policy allows; details limit, retryAfterMs
 	AuthorizationChanged     Code = "authorization-changed"           // somebody else changed it meanwhile; details session, generation
 	ConnectorNotBound        Code = "connector-not-bound"             // no profile is paired
 	ConnectorOffline         Code = "connector-offline"               // details connectorId, label

@@ -33,6 +33,23 @@ const (
 	OwnedTab TabUse = "existing" // an existing tab, never allocated implicitly; not debugged
 )
 
+// Verb is what an operation is to a policy of a session.
+type Verb string
+
+// The verbs. An operation that says none reads when its effect is read-only,
+// and is input otherwise.
+const (
+	VerbRead   Verb = "read"   // looks at a page
+	VerbOpen   Verb = "open"   // takes a tab to another document
+	VerbTab    Verb = "tab"    // makes, takes, gives, shows, groups or closes tabs
+	VerbInput  Verb = "input"  // acts on a page as its user does
+	VerbScript Verb = "script" // runs the caller's code in a page
+	VerbUser   Verb = "user"   // speaks to the user
+)
+
+// Verbs are all of them.
+var Verbs = []Verb{VerbRead, VerbOpen, VerbTab, VerbInput, VerbScript, VerbUser}
+
 // Profiles are the groups in which tools are offered to a model.
 var Profiles = []string{"core", "tabs", "page", "network", "capture", "interaction"}
 
@@ -52,6 +69,8 @@ type Spec struct {
 	// PassesBy lets the operation run while another command that may change
 	// the tab is under way: it is what that command may be waiting for.
 	PassesBy bool
+	Verb     Verb     // "" for the one that follows from Effect
+	Opens    string   // the input field with the address that the tab is taken to
 	Args     []string // input fields that are positional on a command line, in order
 	Examples []Example
 	Errors   []Code
@@ -94,6 +113,8 @@ type Descriptor struct {
 	Deadline DeadlineKind       `json:"deadline"`
 	Tab      TabUse             `json:"tab"`
 	PassesBy bool               `json:"passesBy,omitempty"`
+	Verb     Verb               `json:"verb"`
+	Opens    string             `json:"opens,omitempty"`
 	Args     []string           `json:"args,omitempty"`
 	Input    *jsonschema.Schema `json:"input"`
 	Output   *jsonschema.Schema `json:"output,omitempty"`
@@ -259,8 +280,14 @@ func (o Operation[C]) Descriptor() (Descriptor, error) {
 		return Descriptor{}, fmt.Errorf("output schema of %s: %w", o.spec.Tool, err)
 	}
 	s := o.spec
+	if s.Verb == "" {
+		s.Verb = VerbInput
+		if s.Effect == ReadOnly {
+			s.Verb = VerbRead
+		}
+	}
 	return Descriptor{Name: s.Name, Tool: s.Tool, Profile: s.Profile, Title: s.Title, Summary: s.Summary, Doc: s.Doc,
-		Effect: s.Effect, Deadline: s.Deadline, Tab: s.Tab, PassesBy: s.PassesBy, Args: s.Args, Input: in.schema, Output: out,
+		Effect: s.Effect, Deadline: s.Deadline, Tab: s.Tab, PassesBy: s.PassesBy, Verb: s.Verb, Opens: s.Opens, Args: s.Args, Input: in.schema, Output: out,
 		Examples: s.Examples, Errors: s.Errors, OneOf: s.OneOf,
 		Mixed: o.mixed, ModelText: cmp.Or(s.Brief, s.Summary), ModelInput: in.model}, nil
 }

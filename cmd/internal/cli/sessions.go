@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -145,6 +146,9 @@ func sessionsText(list []bridge.SessionStatus, now time.Time) string {
 		if n := st.Queued + st.Executing; n > 0 {
 			fmt.Fprintf(&b, ", %s under way", counted(n, "command"))
 		}
+		if st.Policy != nil {
+			b.WriteString(", within a policy")
+		}
 		b.WriteString("\n")
 		switch {
 		case st.Last != nil:
@@ -233,27 +237,88 @@ func outcomeText(out bridge.CommandOutcome) (string, error) {
 }
 
 func authorizeCommand() *command {
-	return requestCommand("authorize", groupOwner, "[MINUTES|indefinite]", "Let the session (--session) use the browser.",
-		"Sessions of other programs start locked. MINUTES is 1 to 10080, such as 30 or 30m; without it the session may use the browser until pi-chrome revoke.", 1,
-		func(a *app, ctx context.Context, c *client.Client, args []string) (output, error) {
-			limit := 0
-			if len(args) == 1 && args[0] != "indefinite" {
-				n, err := minutes(args[0])
-				if err != nil {
-					return output{}, usageError("authorize", "MINUTES is %q; allowed: 1 to 10080, or indefinite", args[0])
-				}
-				limit = n
-			}
-			auth, err := owner.Authorize(ctx, c, a.globals.session, limit)
-			if err != nil {
-				return output{}, err
-			}
-			text := fmt.Sprintf("session %s may use the browser", a.globals.session)
-			if auth.Mode == bridge.AuthorizedUntil {
-				text += " until " + auth.Until.Local().Format("15:04:05")
-			}
-			return output{value: auth, text: text}, nil
-		})
+	return &command{
+		name: "authorize", group: groupOwner, args: "[--policy FILE|--no-policy] [MINUTES|indefinite]", summary: "Let the session (--session) use the browser.",
+		doc: "Sessions of other programs start locked. MINUTES is 1 to 10080, such as 30 or 30m; without it the session may use the browser until pi-chrome revoke. " +
+			"A policy bounds what the session may do; docs/policy.md describes its file. It stays with the session until it is replaced or taken away.",
+		prepare: func(a *app, set *pflag.FlagSet) runFunc {
+			file := set.String("policy", "", "`file` with the session's policy, JSON; - for stdin")
+			none := set.Bool("no-policy", false, "take the session's policy away")
+			return func(ctx context.Context, args []string) (output, error) { return a.authorize(ctx, args, *file, *none) }
+		},
+	}
+}
+
+func (a *app) authorize(ctx context.Context, args []string, file string, none bool) (output, error) {
+	limit := 0
+	if len(args) > 1 {
+		return output{}, usageError("authorize", "pi-chrome authorize takes at most 1 argument, but got %q too", args[1])
+	}
+	if len(args) == 1 && args[0] != "indefinite" {
+		n, err := minutes(args[0])
+		if err != nil {
+			return output{}, usageError("authorize", "MINUTES is %q; allowed: 1 to 10080, or indefinite", args[0])
+		}
+		limit = n
+	}
+	policy, err := a.policyText(file, none)
+	if err != nil {
+		return output{}, err
+	}
+	ctx, cancel := a.bounded(ctx, 45*time.Second)
+	defer cancel()
+	c, err := a.dial(ctx)
+	if err != nil {
+		return output{}, err
+	}
+	defer c.Close()
+	auth, err := owner.AuthorizeWith(ctx, c, a.globals.session, limit, policy)
+	if err != nil {
+		return output{}, err
+	}
+	text := fmt.Sprintf("session %s may use the browser", a.globals.session)
+	if auth.Mode == bridge.AuthorizedUntil {
+		text += " until " + auth.Until.Local().Format("15:04:05")
+	}
+	switch {
+	case none:
+		text += ", without a policy"
+	case file != "":
+		text += ", within the policy of " + file
+	}
+	return output{value: auth, text: text}, nil
+}
+
+// policyText is what the owner is told: nothing, the file's text, or null.
+func (a *app) policyText(file string, none bool) ([]byte, error) {
+	switch {
+	case none && file != "":
+		return nil, usageError("authorize", "give one of --policy and --no-policy")
+	case none:
+		return []byte("null"), nil
+	case file == "":
+		return nil, nil
+	case file == "-":
+		text, err := a.stdin()
+		if err != nil {
+			return nil, err
+		}
+		return policyOrError([]byte(text))
+	}
+	raw, err := os.ReadFile(absolute(a.env.Dir, file))
+	if err != nil {
+		return nil, usageError("authorize", "the policy cannot be read: %s", err)
+	}
+	return policyOrError(raw)
+}
+
+// policyOrError checks the file here already: what is not JSON would not reach
+// the owner. The tools' names are the owner's to check.
+func policyOrError(raw []byte) ([]byte, error) {
+	if _, err := bridge.ParsePolicy(raw, nil); err != nil {
+		return nil, err
+	}
+	return raw, nil
 }
 
 func revokeCommand() *command {

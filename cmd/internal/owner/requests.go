@@ -58,6 +58,16 @@ func Authorize(ctx context.Context, c *client.Client, session string, minutes in
 	return ask[bridge.Authorization](ctx, c, "authorize", p)
 }
 
+// AuthorizeWith is Authorize with a policy, the text of its file, or with
+// "null" for none any more.
+func AuthorizeWith(ctx context.Context, c *client.Client, session string, minutes int, policy []byte) (bridge.Authorization, error) {
+	p := bridge.AuthorizeParams{Session: session, Mode: bridge.AuthorizedIndefinite, Minutes: minutes, Policy: policy}
+	if minutes > 0 {
+		p.Mode = bridge.AuthorizedUntil
+	}
+	return ask[bridge.Authorization](ctx, c, "authorize", p)
+}
+
 // Revoke locks a session.
 func Revoke(ctx context.Context, c *client.Client, session string) (bridge.Authorization, error) {
 	return ask[bridge.Authorization](ctx, c, "revoke", bridge.SessionParams{Session: session})
