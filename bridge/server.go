@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -85,6 +86,8 @@ type Server struct {
 	webRoutes map[string]WebRoute      // by session
 	commands  map[string]*command      // by id, until they are answered
 	clients   map[*client]struct{}
+	audit     *auditLog
+	auditDown atomic.Bool // the log took no entry: no effect begins
 	guards    map[*Tab]*guard
 	seen      map[tabRef]op.TabKey // tabs that the handler was given
 	asks      map[string]*asked    // the question that is shown, by connector id
@@ -194,6 +197,14 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.info = OwnerInfo{Version: opts.Version, Build: opts.Build, Operations: opts.OperationsFingerprint,
 		Fingerprint: wire.Fingerprint(), BridgeEpoch: wire.NewSecret(), StateDir: opts.StateDir, PID: os.Getpid(), StartedAt: time.Now()}
+	var err error
+	if s.audit, err = openAudit(opts.StateDir); err != nil {
+		return nil, op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be opened: %s", opts.StateDir, err).
+			WithHint("Make the folder and its audit*.log files yours, or move them away.").WithCause(err)
+	}
+	if err := s.audit.add(AuditEntry{Event: "owner-started", Note: opts.Version}); err != nil {
+		return nil, errors.Join(op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be written: %s", opts.StateDir, err).WithCause(err), s.audit.close())
+	}
 	for _, r := range snap.sessions {
 		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}, noted: r.LastUsed}
 	}
@@ -382,7 +393,7 @@ func (s *Server) Close() error {
 			errs = append(errs, s.relay.Close())
 		}
 		s.wg.Wait()
-		errs = append(errs, s.store.Close())
+		errs = append(errs, s.audit.close(), s.store.Close())
 		removeOwnerFile(s.opts.StateDir, s.info.PID)
 		s.closeErr = errors.Join(errs...)
 		s.log.Info("owner ended")

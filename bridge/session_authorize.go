@@ -123,6 +123,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 		return ses.record.Authorized, changedError(key, ses.record.Authorized)
 	}
 	ses.record.Authorized = next
+	defer s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(next.Mode)}) // its lock is a leaf
 	if change.more != nil {
 		change.more(&ses.record)
 	}
@@ -174,5 +175,6 @@ func (s *Server) lock(key string, change authorizationChange) (Authorization, *o
 		e.Message = "session " + key + " is locked, but only while this owner lives: " + e.Message
 		return mine, e
 	}
+	s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(Locked)})
 	return stored, nil
 }

@@ -148,6 +148,7 @@ func (s *Server) submit(from *client, w wire.Command) {
 	}
 	if !c.free && !s.sessionLocked(c.session.Key).record.Authorized.allows(c.session.Key, c.entered) {
 		s.mu.Unlock()
+		s.record(AuditEntry{Event: "command", ID: c.id, Client: []string{from.name}, Session: c.session.Key, Operation: c.desc.Name, Input: auditInput(c.input), Outcome: string(op.Rejected) + "/" + string(op.SessionLocked)})
 		refuse(lockedError(c.session.Key))
 		return
 	}
@@ -393,6 +394,9 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 		return op.Result{}, noEffect(ctx, gerr, "tab %d could not be kept to the session's policy", c.target.id)
 	}
 	if c.effect != op.ReadOnly {
+		if err := s.auditReady(); err != nil {
+			return op.Result{}, err
+		}
 		e := journalEntry{ID: c.id, Session: c.session.Key, Operation: c.desc.Name, Digest: c.digest, TabID: c.target.id,
 			State: journalExecuting, StartedAt: time.Now(), Steps: c.stepNames()}
 		if c.desc.Tab == op.NoTab {
@@ -591,6 +595,7 @@ func (s *Server) tell(c *command, r wire.Result) {
 	watchers := c.watchers
 	c.watchers = nil
 	s.mu.Unlock()
+	s.auditCommand(c, r, code, watchers) // before it is told
 	for w, n := range watchers {
 		for range n {
 			w.answer(r)

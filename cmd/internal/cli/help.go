@@ -46,7 +46,7 @@ func ownCommands() []*command {
 	return []*command{
 		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
 		attachCommand(), detachCommand(),
-		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), serveCommand(), stopCommand(),
+		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
 	}
 }

@@ -1,0 +1,328 @@
+package bridge
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of the audit log: a file that is full is set aside, and the oldest go.
+const (
+	auditBytes  = 8 << 20
+	auditOlder  = 7
+	auditPrefix = "audit-"
+	auditName   = "audit.log"
+	auditHead   = "audit.head"
+	maxAuditRow = 64 << 10 // of a reader's buffer
+)
+
+// AuditEntry is one line of the audit log: who did what, where, and what came
+// of it. It holds no text that was typed and no result.
+type AuditEntry struct {
+	Seq       int64          `json:"seq"` // from 1, without a gap
+	At        time.Time      `json:"at"`
+	Event     string         `json:"event"` // command, owner-started, authorize, torn
+	ID        string         `json:"id,omitempty"`
+	Client    []string       `json:"client,omitempty"` // names of the programs that waited
+	Session   string         `json:"session,omitempty"`
+	Connector string         `json:"connector,omitempty"`
+	TabID     int            `json:"tabId,omitempty"`
+	Operation string         `json:"operation,omitempty"`
+	Input     map[string]any `json:"input,omitempty"` // addresses without query; of other texts the length
+	Outcome   string         `json:"outcome,omitempty"`
+	ElapsedMs int64          `json:"elapsedMs,omitempty"`
+	Note      string         `json:"note,omitempty"`
+	Prev      string         `json:"prev"` // hash of the entry before, 64 zeros for the first
+	Hash      string         `json:"hash"` // SHA-256 of this entry with an empty hash
+}
+
+var auditStart = strings.Repeat("0", 64)
+
+func (e AuditEntry) sum() (string, error) {
+	e.Hash = ""
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// auditLog appends to the log of a state folder. Its methods may be called from
+// many goroutines.
+type auditLog struct {
+	dir string
+	now func() time.Time
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+	seq  int64
+	last string // hash of the last entry
+}
+
+// openAudit opens the log and goes on with its chain. A line that a crash cut
+// short stays, and the next entry says so.
+func openAudit(dir string) (*auditLog, error) {
+	l := &auditLog{dir: dir, now: time.Now, last: auditStart}
+	files, err := auditFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	torn := 0
+	for i := len(files) - 1; i >= 0 && l.seq == 0; i-- { // the newest that has an entry
+		raw, err := os.ReadFile(filepath.Join(dir, files[i]))
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(raw) {
+			var e AuditEntry
+			if json.Unmarshal(line, &e) != nil || !bytes.HasSuffix(line, []byte("\n")) {
+				torn = len(line)
+				continue
+			}
+			l.seq, l.last, torn = e.Seq, e.Hash, 0
+		}
+	}
+	l.file, err = os.OpenFile(filepath.Join(dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, l.file.Close())
+	}
+	l.size = info.Size()
+	if torn > 0 {
+		if _, err := l.file.WriteString("\n"); err != nil {
+			return nil, errors.Join(err, l.file.Close())
+		}
+		if err := l.add(AuditEntry{Event: "torn", Note: fmt.Sprintf("the line before was cut short after %d bytes", torn)}); err != nil {
+			return nil, errors.Join(err, l.file.Close())
+		}
+	}
+	return l, nil
+}
+
+// auditFiles are the files of the log, oldest first.
+func auditFiles(dir string) ([]string, error) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	current := false
+	for _, e := range all {
+		if strings.HasPrefix(e.Name(), auditPrefix) && strings.HasSuffix(e.Name(), ".log") {
+			names = append(names, e.Name())
+		}
+		current = current || e.Name() == auditName
+	}
+	slices.Sort(names)
+	if current {
+		names = append(names, auditName)
+	}
+	return names, nil
+}
+
+// add appends one entry.
+func (l *auditLog) add(e AuditEntry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return fs.ErrClosed
+	}
+	if l.size >= auditBytes {
+		if err := l.rotateLocked(); err != nil {
+			return err
+		}
+	}
+	e.Seq, e.At, e.Prev = l.seq+1, l.now().UTC().Round(time.Millisecond), l.last
+	hash, err := e.sum()
+	if err != nil {
+		return err
+	}
+	e.Hash = hash
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	n, err := l.file.Write(append(raw, '\n'))
+	l.size += int64(n)
+	if err != nil {
+		return err
+	}
+	l.seq, l.last = e.Seq, e.Hash
+	if l.seq%32 == 0 {
+		return l.headLocked()
+	}
+	return nil
+}
+
+// headLocked notes how far the log is, so that an end that is cut off shows.
+func (l *auditLog) headLocked() error {
+	raw, err := json.Marshal(AuditHead{Seq: l.seq, Hash: l.last})
+	if err != nil {
+		return err
+	}
+	return writeAtomic(filepath.Join(l.dir, auditHead), append(raw, '\n'))
+}
+
+// AuditHead is where the log was at some moment.
+type AuditHead struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+func (l *auditLog) rotateLocked() error {
+	name := fmt.Sprintf("%s%012d.log", auditPrefix, l.seq)
+	err := errors.Join(l.headLocked(), os.Rename(filepath.Join(l.dir, auditName), filepath.Join(l.dir, name)))
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = l.file.Close()
+	l.file, l.size = f, 0
+	files, ferr := auditFiles(l.dir)
+	for len(files) > auditOlder+1 {
+		ferr = errors.Join(ferr, os.Remove(filepath.Join(l.dir, files[0])))
+		files = files[1:]
+	}
+	return errors.Join(err, ferr)
+}
+
+func (l *auditLog) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := errors.Join(l.headLocked(), l.file.Close())
+	l.file = nil
+	return err
+}
+
+// AuditReport is what a look at the whole chain found.
+type AuditReport struct {
+	Entries int       `json:"entries"`
+	First   int64     `json:"first"` // older ones were dropped, as the log is bounded
+	Head    AuditHead `json:"head"`
+	// Problem is "" for a chain that is whole, else what is wrong with which
+	// entry.
+	Problem string `json:"problem,omitempty"`
+}
+
+// VerifyAudit checks the log of a state folder: every entry's hash, that each
+// names the one before it, and that the end that was noted last is there.
+func VerifyAudit(dir string) (AuditReport, error) {
+	var r AuditReport
+	var last *AuditEntry
+	torn := false
+	problem := func(format string, args ...any) {
+		if r.Problem == "" {
+			r.Problem = fmt.Sprintf(format, args...)
+		}
+	}
+	var head AuditHead
+	noted := false
+	if raw, err := os.ReadFile(filepath.Join(dir, auditHead)); err == nil {
+		if json.Unmarshal(raw, &head) != nil {
+			problem("%s is damaged", auditHead)
+		}
+	}
+	err := ReadAudit(dir, func(e AuditEntry, line []byte) bool {
+		if line != nil {
+			torn = true
+			return true
+		}
+		sum, err := e.sum()
+		switch {
+		case err != nil || sum != e.Hash:
+			problem("entry %d was changed: its hash does not fit", e.Seq)
+		case last != nil && (e.Seq != last.Seq+1 || e.Prev != last.Hash):
+			problem("between entry %d and entry %d something was removed, added or moved", last.Seq, e.Seq)
+		case last == nil && e.Seq == 1 && e.Prev != auditStart:
+			problem("entry 1 is not the first")
+		case torn && e.Event != "torn":
+			problem("before entry %d stands a line that is no entry", e.Seq)
+		}
+		torn = false
+		if last == nil {
+			r.First = e.Seq
+		}
+		noted = noted || e.Seq == head.Seq && e.Hash == head.Hash
+		last = &e
+		r.Entries++
+		return true
+	})
+	if err != nil {
+		return r, err
+	}
+	if last != nil {
+		r.Head = AuditHead{last.Seq, last.Hash}
+	}
+	if head.Seq > 0 && !noted {
+		problem("entry %d, which was the end once, is not there: the log was cut off or replaced", head.Seq)
+	}
+	return r, nil
+}
+
+// ReadAudit calls fn for every entry, oldest first, until it returns false. A
+// line that is no entry is given as it is.
+func ReadAudit(dir string, fn func(e AuditEntry, line []byte) bool) error {
+	files, err := auditFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		more, err := readAuditFile(filepath.Join(dir, name), fn)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func readAuditFile(path string, fn func(e AuditEntry, line []byte) bool) (more bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // set aside in this moment
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, maxAuditRow)
+	for {
+		line, err := in.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			var e AuditEntry
+			if json.Unmarshal(line, &e) != nil || e.Hash == "" {
+				e = AuditEntry{}
+			} else {
+				line = nil
+			}
+			if !fn(e, line) {
+				return false, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
