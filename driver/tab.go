@@ -110,8 +110,10 @@ func (t *Tab) close() {
 	t.stop()
 	t.cancel()
 	t.closeCapture()
-	t.events.Lock()   // an event on its way may start an answer until here
-	t.events.Unlock() //nolint:staticcheck // the lock is waited for, not held
+	// An event on its way may start an answer until here.
+	t.events.Lock()
+	//lint:ignore SA2001 the lock is waited for, not held
+	t.events.Unlock()
 	t.answering.Wait()
 	<-t.done
 	t.mu.Lock()
