@@ -90,7 +90,7 @@ func usePopup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer func() { _ = p.Close(ctx) }() // the browser may have ended
 	// Its buttons are there once it shows a state.
-	_, err = p.Wait(ctx, regexp.MustCompile("Profile\\s+[0-9a-f]{8}"))
+	_, err = p.Wait(ctx, regexp.MustCompile(`Profile\s+[0-9a-f]{8}`))
 	ts.Check(err)
 	if args[1] == "rename" {
 		ts.Check(p.Rename(ctx, args[2]))
