@@ -83,6 +83,23 @@ func TestJournalIsWrittenBeforeTheEffectAndBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// TestAnAnswerThatNoFrameCanHold tells a read as one without effect, and what
+// may have had one as done.
+func TestAnAnswerThatNoFrameCanHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		r.handler.run = func(context.Context, *Call) (op.Result, error) {
+			return op.NewResult(strings.Repeat("x", wire.FrameBytes))
+		}
+		wantError(t, p.do(cmd("a", "page.snapshot", `{}`)), op.Rejected, op.ResultTooLarge)
+		f := wantError(t, p.do(cmd("b", "page.click", `{}`)), op.OutcomeUnknown, op.ResultTooLarge)
+		assert.Assert(t, strings.Contains(f.Message, "what it did was done"), f.Message)
+	})
+}
+
 func TestALargeResultIsKeptAsDigest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t)

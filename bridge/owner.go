@@ -260,12 +260,28 @@ func (c *client) take() bool {
 	return true
 }
 
-// answer sends the result of something that was taken.
-func (c *client) answer(r wire.Result) {
+// answer sends the result of something that was taken. One that no frame can
+// hold is told as an error: of a read as one without effect.
+func (c *client) answer(r wire.Result, effect op.Effect) {
 	c.mu.Lock()
 	c.open--
 	c.mu.Unlock()
-	c.send(r)
+	b, err := wire.Encode(r)
+	if err == nil && len(b) <= wire.FrameBytes {
+		c.queue(b, false)
+		return
+	}
+	e := op.Unknown(op.ResultTooLarge, "the result of %s has %d bytes, more than the %d that a frame may have", r.ID, len(b), wire.FrameBytes)
+	if err != nil {
+		e = op.Unknown(op.Internal, "the result of %s could not be encoded: %s", r.ID, err)
+	}
+	e = e.WithHint("Ask for less: a smaller area, a lower quality, a narrower selector.")
+	if effect == op.ReadOnly {
+		e.Kind = op.Rejected
+	} else {
+		e.Message += "; what it did was done"
+	}
+	c.send(wire.Result{Type: wire.TypeResult, ID: r.ID, ElapsedMs: r.ElapsedMs, Error: failureOf(e)})
 }
 
 func (c *client) fail(id string, err *op.Error) {
@@ -281,7 +297,7 @@ func (c *client) request(r wire.Request) {
 	if _, known := c.requests[r.ID]; known {
 		c.mu.Unlock()
 		cancel()
-		c.answer(wire.Result{Type: wire.TypeResult, ID: r.ID, Error: failureOf(op.Invalidf("request id %q is in use", r.ID))})
+		c.answer(wire.Result{Type: wire.TypeResult, ID: r.ID, Error: failureOf(op.Invalidf("request id %q is in use", r.ID))}, op.ReadOnly)
 		return
 	}
 	c.requests[r.ID] = cancel
@@ -297,7 +313,7 @@ func (c *client) request(r wire.Request) {
 		c.mu.Lock()
 		delete(c.requests, r.ID)
 		c.mu.Unlock()
-		c.answer(res)
+		c.answer(res, op.MayMutate)
 		if r.Method == "shutdown" && err == nil {
 			in, _ := decodeParams[ShutdownParams](r.Method, r.Params) // admin has checked it
 			c.srv.shutdown(in.Reason)
@@ -309,19 +325,16 @@ func (c *client) request(r wire.Request) {
 // waited for.
 func (c *client) send(frame any) {
 	b, err := wire.Encode(frame)
-	if r, ok := frame.(wire.Result); ok && (err != nil || len(b) > wire.FrameBytes) {
-		e := op.Unknown(op.ResultTooLarge, "the result of %s has %d bytes, more than the %d that a frame may have; what it did was done", r.ID, len(b), wire.FrameBytes).
-			WithHint("Ask for less: a smaller area, a lower quality, a narrower selector.")
-		if err != nil {
-			e = op.Unknown(op.Internal, "the result of %s could not be encoded: %s; what it did was done", r.ID, err)
-		}
-		b, err = wire.Encode(wire.Result{Type: wire.TypeResult, ID: r.ID, ElapsedMs: r.ElapsedMs, Error: failureOf(e)})
-	}
 	if err != nil {
 		c.srv.log.Error("encoding a frame", "err", err)
 		return
 	}
 	_, note := frame.(wire.Progress)
+	c.queue(b, note)
+}
+
+// queue puts an encoded frame to those that go out; a note may be left out.
+func (c *client) queue(b []byte, note bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending || note && len(c.out) >= outgoingNotes {

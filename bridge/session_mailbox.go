@@ -91,7 +91,7 @@ func (s *Server) boxLocked(connectorID string) *mailbox {
 // client has counted the command (client.take) and gets exactly one answer.
 func (s *Server) submit(from *client, w wire.Command) {
 	refuse := func(err *op.Error) {
-		from.answer(wire.Result{Type: wire.TypeResult, ID: w.ID, Error: failureOf(err)})
+		from.answer(wire.Result{Type: wire.TypeResult, ID: w.ID, Error: failureOf(err)}, op.ReadOnly)
 	}
 	if trimmed := strings.TrimSpace(string(w.Input)); trimmed == "" || trimmed == "null" {
 		w.Input = json.RawMessage("{}")
@@ -197,10 +197,10 @@ func reusedID(id string) *op.Error {
 // retell answers a command that the journal knows.
 func (s *Server) retell(from *client, id, digest string, e journalEntry) {
 	if e.Digest != digest {
-		from.answer(wire.Result{Type: wire.TypeResult, ID: id, Error: failureOf(reusedID(id))})
+		from.answer(wire.Result{Type: wire.TypeResult, ID: id, Error: failureOf(reusedID(id))}, op.ReadOnly)
 		return
 	}
-	from.answer(e.answer())
+	from.answer(e.answer(), op.MayMutate)
 }
 
 // newCommand checks all that needs no browser.
@@ -598,7 +598,7 @@ func (s *Server) tell(c *command, r wire.Result) {
 	s.auditCommand(c, r, code, watchers) // before it is told
 	for w, n := range watchers {
 		for range n {
-			w.answer(r)
+			w.answer(r, c.effect)
 		}
 	}
 	if c.report != nil {

@@ -41,6 +41,9 @@ type Options struct {
 	Version    string
 	Build      time.Time
 	Operations string
+	// EffectOf returns the class of one call, so that a read whose answer is
+	// lost is told as one without effect. Nil: every command may have had one.
+	EffectOf func(operation string, input json.RawMessage) op.Effect
 	// ReadyTimeout bounds how long Dial waits for a started owner (10 s).
 	ReadyTimeout time.Duration
 	Logger       *slog.Logger // nil for none
@@ -146,7 +149,8 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 // ctx ends the command is canceled and Command returns at once. When only the
 // socket breaks, Command connects again and returns the real outcome. When the
 // owner dies, Command asks the next one what became of the command and never sends
-// again what may have begun. progress may be nil.
+// again what may have begun. A read, as Options.EffectOf has it, is never
+// outcome-unknown: without an answer it is op.Unavailable. progress may be nil.
 func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progress) (Outcome, error) {
 	if cmd.ID == "" {
 		cmd.ID = NewID()
@@ -164,9 +168,10 @@ func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progres
 	if err != nil {
 		return out, err
 	}
-	res, err := c.exchange(ctx, cn, cmd.ID, frame, progress)
+	sent := message{id: cmd.ID, frame: frame, reads: c.opts.EffectOf != nil && c.opts.EffectOf(cmd.Operation, cmd.Input) == op.ReadOnly}
+	res, err := c.exchange(ctx, cn, sent, progress)
 	if errors.Is(err, errLost) {
-		res, err = c.recover(ctx, cn.ready.BridgeEpoch, cmd.ID, frame, progress)
+		res, err = c.recover(ctx, cn.ready.BridgeEpoch, sent, progress)
 	}
 	if err != nil {
 		return out, err
@@ -187,23 +192,46 @@ func errorOf(f *wire.Failure) *op.Error {
 	return &op.Error{Kind: op.Kind(f.Kind), Code: op.Code(f.Code), Message: f.Message, Hint: f.Hint, Details: f.Details}
 }
 
+// message is one frame that wants an answer.
+type message struct {
+	id    string
+	frame []byte
+	reads bool // it has no effect
+}
+
+// unanswered is the error of a message that was sent and whose answer did not
+// come: why says what happened. What only reads had no effect and may be sent again;
+// of the rest nobody knows.
+func (m message) unanswered(code op.Code, hint, why string, args ...any) *op.Error {
+	why = fmt.Sprintf(why, args...)
+	if m.reads {
+		return op.NotAvailable(code, "%s; it only reads, so nothing was changed", why).WithHint("Send it again.")
+	}
+	return op.Unknown(code, "%s: it may have had its effect", why).WithHint("%s", hint)
+}
+
 // errLost says that the connection ended before the answer came.
 var errLost = errors.New("the connection to the owner was lost")
 
-// exchange sends one frame and waits for the result with its id.
-func (c *Client) exchange(ctx context.Context, cn *conn, id string, frame []byte, progress Progress) (*wire.Result, error) {
-	w, err := cn.expect(id)
+// exchange sends a message and waits for the result with its id.
+func (c *Client) exchange(ctx context.Context, cn *conn, m message, progress Progress) (*wire.Result, error) {
+	w, err := cn.expect(m.id)
 	if err != nil {
 		return nil, err
 	}
-	defer cn.forget(id, w)
+	defer cn.forget(m.id, w)
 	if ctx.Err() != nil {
 		return nil, op.Reject(op.Canceled, "the call was canceled before it was sent; nothing was done").WithCause(ctx.Err())
 	}
-	if err := cn.write(frame); err != nil {
+	if err := cn.write(m.frame); err != nil {
 		return nil, errLost
 	}
-	limit := time.NewTimer(commandLimit)
+	return c.await(ctx, cn, m, w, progress, commandLimit)
+}
+
+// await waits for the result of a message that was sent.
+func (c *Client) await(ctx context.Context, cn *conn, m message, w *waiter, progress Progress, most time.Duration) (*wire.Result, error) {
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	for {
 		select {
@@ -221,19 +249,18 @@ func (c *Client) exchange(ctx context.Context, cn *conn, id string, frame []byte
 				return nil, errLost
 			}
 		case <-ctx.Done():
-			return c.giveUp(ctx, cn, id, w)
+			return c.giveUp(ctx, cn, m, w)
 		case <-limit.C:
-			cn.cancel(id)
-			return nil, op.Unknown(op.DeadlineExceeded, "the owner did not answer in %s: the command may have had its effect", commandLimit).
-				WithHint("Look at pi-chrome doctor; ask later with the command's id %s.", id)
+			cn.cancel(m.id)
+			return nil, m.unanswered(op.DeadlineExceeded, "Look at pi-chrome doctor; ask later with the command's id "+m.id+".", "the owner did not answer in %s", most)
 		}
 	}
 }
 
 // giveUp cancels the command of a caller that has gone. It waits a moment for
 // the owner to say that the command had not begun.
-func (c *Client) giveUp(ctx context.Context, cn *conn, id string, w *waiter) (*wire.Result, error) {
-	cn.cancel(id)
+func (c *Client) giveUp(ctx context.Context, cn *conn, m message, w *waiter) (*wire.Result, error) {
+	cn.cancel(m.id)
 	t := time.NewTimer(cancelWait)
 	defer t.Stop()
 	select {
@@ -246,25 +273,24 @@ func (c *Client) giveUp(ctx context.Context, cn *conn, id string, w *waiter) (*w
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		code = op.DeadlineExceeded
 	}
-	return nil, op.Unknown(code, "the caller stopped waiting; the command was canceled, but it may have begun").
-		WithHint("Ask later what became of it: its id is %s.", id).WithCause(ctx.Err())
+	return nil, m.unanswered(code, "Ask later what became of it: its id is "+m.id+".", "the caller stopped waiting, and the command was canceled after it may have begun").WithCause(ctx.Err())
 }
 
 // recover finds out what became of a command whose owner, or only the socket to
 // it, was lost. epoch is the owner's that it was sent to.
-func (c *Client) recover(ctx context.Context, epoch, id string, frame []byte, progress Progress) (*wire.Result, error) {
+func (c *Client) recover(ctx context.Context, epoch string, m message, progress Progress) (*wire.Result, error) {
 	rctx, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
 	blind := func(err error) error {
-		return op.Unknown(op.BridgeStopped, "the owner ended while the command was under way, and no owner could be asked what became of it (%s): it may have had its effect", err).
-			WithHint("When an owner runs again, ask with the command's id %s, or look at the page before you repeat it.", id).WithCause(err)
+		return m.unanswered(op.BridgeStopped, "When an owner runs again, ask with the command's id "+m.id+", or look at the page before you repeat it.",
+			"the owner ended while the command was under way, and no owner could be asked what became of it (%s)", err).WithCause(err)
 	}
 	cn, err := c.connection(rctx)
 	if err != nil {
 		return nil, blind(err)
 	}
 	var known bridge.CommandOutcome
-	if err := c.request(rctx, cn, "outcome", bridge.OutcomeParams{ID: id}, &known); err != nil {
+	if err := c.request(rctx, cn, "outcome", bridge.OutcomeParams{ID: m.id}, &known); err != nil {
 		return nil, blind(err)
 	}
 	switch known.State {
@@ -278,7 +304,7 @@ func (c *Client) recover(ctx context.Context, epoch, id string, frame []byte, pr
 	case "queued", "executing":
 		// The owner lives; only the connection broke. The same id joins the
 		// command and never starts a second one.
-		res, err := c.exchange(ctx, cn, id, frame, progress)
+		res, err := c.exchange(ctx, cn, m, progress)
 		if errors.Is(err, errLost) {
 			return nil, blind(err)
 		}
@@ -288,7 +314,7 @@ func (c *Client) recover(ctx context.Context, epoch, id string, frame []byte, pr
 	if cn.ready.BridgeEpoch == epoch {
 		// The same owner: the frame was lost, or it was a read whose answer
 		// was. The id keeps it from running twice.
-		res, err := c.exchange(ctx, cn, id, frame, progress)
+		res, err := c.exchange(ctx, cn, m, progress)
 		if errors.Is(err, errLost) {
 			return nil, blind(err)
 		}
@@ -307,10 +333,13 @@ func (c *Client) Request(ctx context.Context, method string, params, out any) er
 	}
 	err = c.request(ctx, cn, method, params, out)
 	if errors.Is(err, errLost) {
-		return op.NotAvailable(op.BridgeStopped, "the owner ended while it answered %q", method).WithHint("Try again: a new owner will be started.")
+		return message{reads: lookups[method]}.unanswered(op.BridgeStopped, "Look at pi-chrome status before you repeat it.", "the owner ended while it answered %q", method)
 	}
 	return err
 }
+
+// lookups are the requests that change nothing.
+var lookups = map[string]bool{"owner": true, "status": true, "sessions": true, "doctor": true, "outcome": true, "pairing.status": true, "pairing.wait": true}
 
 func (c *Client) request(ctx context.Context, cn *conn, method string, params, out any) error {
 	req := wire.Request{Type: wire.TypeRequest, ID: NewID(), Method: method}
@@ -325,7 +354,7 @@ func (c *Client) request(ctx context.Context, cn *conn, method string, params, o
 	if err != nil {
 		return op.Invalidf("the request %s cannot be encoded: %s", method, err)
 	}
-	res, err := c.exchange(ctx, cn, req.ID, frame, nil)
+	res, err := c.exchange(ctx, cn, message{id: req.ID, frame: frame, reads: lookups[method]}, nil)
 	if err != nil {
 		return err
 	}

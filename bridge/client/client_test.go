@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +68,7 @@ func (handler) Describe(name string) (op.Descriptor, bool) {
 	switch name {
 	case "tab.touch":
 		return op.Descriptor{Name: name, Tool: "chrome_touch", Effect: op.MayMutate, Tab: op.NoTab, Deadline: op.DefaultDeadline}, true
-	case "system.status":
+	case "system.status", "page.look":
 		return op.Descriptor{Name: name, Tool: "chrome_status", Effect: op.ReadOnly, Tab: op.NoTab, Deadline: op.DefaultDeadline}, true
 	}
 	return op.Descriptor{}, false
@@ -84,6 +85,11 @@ func (handler) Forget(op.TabKey)                       {}
 func (h handler) Run(ctx context.Context, call *bridge.Call) (op.Result, error) {
 	if call.Operation == "system.status" {
 		return op.NewResult("fine")
+	}
+	if call.Operation == "page.look" {
+		call.Progress(1, 2, "looked")
+		<-ctx.Done()
+		return op.Result{}, ctx.Err()
 	}
 	f, err := os.OpenFile(filepath.Join(h.dir, "effects"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -135,7 +141,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) options() Options {
-	return Options{Port: w.port, StateDir: w.dir, Name: "test", Version: w.version, Operations: w.ops, Start: w.start}
+	return Options{Port: w.port, StateDir: w.dir, Name: "test", Version: w.version, Operations: w.ops, Start: w.start, EffectOf: handler{}.EffectOf}
 }
 
 func (w *world) start(context.Context) error {
@@ -534,6 +540,91 @@ func TestCanceledCallerReturnsAtOnce(t *testing.T) {
 	_, err = c.Command(canceledCtx, touch("3"), nil)
 	assert.Assert(t, err != nil)
 	assert.DeepEqual(t, w.effects(), []string{"1", "2"})
+}
+
+// TestAReadIsNeverUnknown loses the answer of a read in each way, and that of
+// a command that may have had an effect beside it.
+func TestAReadIsNeverUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.pair()
+	look := func() wire.Command {
+		return wire.Command{Operation: "page.look", Session: wire.Session{Key: "default"}}
+	}
+	t.Run("the caller has gone", func(t *testing.T) {
+		for _, code := range []op.Code{op.Canceled, op.DeadlineExceeded} {
+			c := w.dial()
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			if code == op.DeadlineExceeded {
+				deadline, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				ctx = deadline
+			}
+			_, err := c.Command(ctx, look(), func(_, _ int, note string) {
+				if code == op.Canceled {
+					end(nil)
+				}
+			})
+			e, ok := errors.AsType[*op.Error](err)
+			assert.Assert(t, ok && e.Kind != op.OutcomeUnknown, "%v", err)
+		}
+	})
+	t.Run("the owner was killed and none comes", func(t *testing.T) {
+		for _, cmd := range []wire.Command{look(), touch("1")} {
+			c := w.dial()
+			c.opts.Start = nil
+			_, err := c.Command(t.Context(), cmd, func(_, _ int, note string) { w.kill() })
+			if cmd.Operation == "tab.touch" {
+				wantCode(t, err, op.OutcomeUnknown, op.BridgeStopped)
+				continue
+			}
+			e := wantCode(t, err, op.Unavailable, op.BridgeStopped)
+			assert.Assert(t, strings.Contains(e.Message, "only reads") && strings.Contains(e.Hint, "again"), "%s %s", e.Message, e.Hint)
+		}
+	})
+}
+
+// silent is a connection to an owner that takes frames and never answers.
+func silent(t *testing.T) *conn {
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(rw, r, nil)
+		if err != nil {
+			return
+		}
+		defer ws.CloseNow()
+		for {
+			if _, _, err := ws.Read(context.Background()); err != nil {
+				return
+			}
+		}
+	}))
+	ws, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(srv.URL, "http"), nil)
+	assert.NilError(t, err)
+	cn := &conn{ws: ws, done: make(chan struct{}), waiters: map[string]*waiter{}}
+	go cn.read()
+	t.Cleanup(func() { cn.close(); srv.Close() })
+	return cn
+}
+
+// TestASilentOwner gives up an owner that says nothing at all.
+func TestASilentOwner(t *testing.T) {
+	c := &Client{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cn := silent(t)
+	for _, m := range []message{{id: "read", reads: true}, {id: "act"}} {
+		kind := op.OutcomeUnknown
+		if m.reads {
+			kind = op.Unavailable
+		}
+		w, err := cn.expect(m.id)
+		assert.NilError(t, err)
+		_, err = c.giveUp(ctx, cn, m, w)
+		wantCode(t, err, kind, op.Canceled)
+		cn.forget(m.id, w)
+		_, err = c.await(t.Context(), cn, m, w, nil, time.Millisecond)
+		wantCode(t, err, kind, op.DeadlineExceeded)
+	}
 }
 
 // TestOnlyTheSocketBreaks: the owner lives, and so does the command. Its caller

@@ -264,7 +264,7 @@ func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
 func (a *app) clientOptions() client.Options {
 	return client.Options{
 		Port: a.globals.portNumber, StateDir: a.globals.stateDir, Name: owner.Name,
-		Version: owner.Version, Build: owner.Build(),
+		Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf,
 	}
 }
 

@@ -126,7 +126,7 @@ func (c *campaign) work(number int) {
 	w := &worker{c: c, number: number, key: c.key(number), profile: c.rig.profiles[number%len(c.rig.profiles)],
 		rng: rand.New(rand.NewPCG(c.seed, uint64(number))), from: -1}
 	cl, err := client.Dial(c.t.Context(), client.Options{Port: c.rig.programs.port, StateDir: c.rig.stateDir, Name: w.key,
-		Version: owner.Version, Build: owner.Build(), Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second})
+		Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf, Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second})
 	if !assert.Check(c.t, err) {
 		return
 	}

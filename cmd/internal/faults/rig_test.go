@@ -221,7 +221,7 @@ func (r *rig) figures(t testing.TB) figures {
 func (r *rig) dial(t testing.TB, port int) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), client.Options{
-		Port: port, StateDir: r.stateDir, Name: "faults", Version: owner.Version, Build: owner.Build(),
+		Port: port, StateDir: r.stateDir, Name: "faults", Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf,
 		Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second,
 	})
 	assert.NilError(t, err)

@@ -68,6 +68,16 @@ var Fingerprint = sync.OnceValues(func() (string, error) {
 	return wire.FingerprintOf(list)
 })
 
+// EffectOf returns the class of one call; what is not known may have an effect.
+func EffectOf(operation string, input json.RawMessage) op.Effect {
+	for _, o := range driver.Operations() {
+		if o.Name() == operation {
+			return o.EffectOf(input)
+		}
+	}
+	return op.MayMutate
+}
+
 // Validate checks an input against an operation's schema, so that bad input
 // needs no owner. The error is an *op.Error of kind invalid.
 func Validate(operation string, raw json.RawMessage) error {

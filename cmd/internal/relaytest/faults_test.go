@@ -93,7 +93,7 @@ func (l *Lane) newOwner() error {
 // through opens a session whose client speaks to the owner through the tap.
 func (l *faultLane) through(t testing.TB) *Session {
 	s := l.Session(t)
-	c, err := client.Dial(t.Context(), client.Options{Port: l.tap.port, StateDir: l.StateDir, Name: "relaytest", Version: owner.Version, Build: owner.Build(),
+	c, err := client.Dial(t.Context(), client.Options{Port: l.tap.port, StateDir: l.StateDir, Name: "relaytest", Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf,
 		Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second})
 	assert.NilError(t, err)
 	direct := s.Client

@@ -260,7 +260,7 @@ func (s *Sandbox) Dial(ctx context.Context) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return client.Dial(ctx, client.Options{
-		Port: s.Port, StateDir: s.StateDir, Name: owner.Name + " sandbox", Version: owner.Version, Build: owner.Build(),
+		Port: s.Port, StateDir: s.StateDir, Name: owner.Name + " sandbox", Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf,
 		// The owner is starting already: the client only waits for it.
 		Start:        func(context.Context) error { return nil },
 		ReadyTimeout: readyTimeout,
