@@ -163,6 +163,12 @@ func (s *Server) admin(ctx context.Context, method string, params json.RawMessag
 		}
 		out, oerr := s.outcomeOf(in.ID)
 		return reply(out, nilable(oerr))
+	case "refs":
+		in, err := decodeParams[RefsParams](method, params)
+		if err != nil {
+			return nil, err
+		}
+		return reply(s.refs(in), nil)
 	case "authorize":
 		in, err := decodeParams[AuthorizeParams](method, params)
 		if err != nil {

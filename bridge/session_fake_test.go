@@ -105,6 +105,14 @@ func (h *fakeHandler) Forget(key op.TabKey) {
 	h.forgot = append(h.forgot, key)
 }
 
+// Refs names one element after its tab, so that a test sees which was asked.
+func (h *fakeHandler) Refs(key op.TabKey, _ int) []op.Ref {
+	if key == (op.TabKey{}) {
+		return nil
+	}
+	return []op.Ref{{Ref: "el-1", Role: "button", Name: fmt.Sprint(key.TabID), Verbs: []string{"click"}}}
+}
+
 func (h *fakeHandler) order() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

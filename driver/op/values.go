@@ -18,6 +18,14 @@ type TabKey struct {
 	TargetID     string `json:"targetId"`
 }
 
+// Ref is an element that a snapshot has shown with what it takes.
+type Ref struct {
+	Ref   string   `json:"ref"` // el-3
+	Role  string   `json:"role"`
+	Name  string   `json:"name,omitempty"`
+	Verbs []string `json:"verbs"` // click, fill, press, upload
+}
+
 // Tab is a tab as every surface shows it (contract §1.4).
 type Tab struct {
 	ID          int    `json:"id"`

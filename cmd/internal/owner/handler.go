@@ -25,7 +25,10 @@ type handler struct {
 	conns map[*bridge.Tab]*conn // stable: the driver knows a tab by its conn
 }
 
-var _ bridge.Handler = (*handler)(nil)
+var (
+	_ bridge.Handler   = (*handler)(nil)
+	_ bridge.RefLister = (*handler)(nil)
+)
 
 func newHandler(log *slog.Logger) (*handler, error) {
 	list, err := Descriptors()
@@ -97,6 +100,8 @@ func (h *handler) Forget(key op.TabKey) {
 		}
 	}
 }
+
+func (h *handler) Refs(key op.TabKey, max int) []op.Ref { return h.d.Refs(key, max) }
 
 // conn returns the driver's view of a tab, always the same for one tab.
 func (h *handler) conn(t *bridge.Tab) *conn {

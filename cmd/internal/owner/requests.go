@@ -5,6 +5,7 @@ import (
 
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
+	"pi-chrome/driver/op"
 )
 
 // Status asks how the owner, the profiles and the session stand.
@@ -20,6 +21,12 @@ func Facts(ctx context.Context, c *client.Client) (bridge.DoctorFacts, error) {
 // Outcome asks what became of a command.
 func Outcome(ctx context.Context, c *client.Client, id string) (bridge.CommandOutcome, error) {
 	return ask[bridge.CommandOutcome](ctx, c, "outcome", bridge.OutcomeParams{ID: id})
+}
+
+// Refs asks for the refs that snapshots of a tab have shown; tab 0 is the
+// session's only one.
+func Refs(ctx context.Context, c *client.Client, session string, tab int) ([]op.Ref, error) {
+	return ask[[]op.Ref](ctx, c, "refs", bridge.RefsParams{Session: session, TabID: tab})
 }
 
 // Shutdown asks the owner to end after the commands that run.
