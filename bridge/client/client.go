@@ -383,6 +383,18 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// CloseNow ends the connection as Close does, without waiting for the owner to
+// take note: for a program that has no time.
+func (c *Client) CloseNow() {
+	c.mu.Lock()
+	c.closed = true
+	cn := c.conn
+	c.mu.Unlock()
+	if cn != nil {
+		cn.close()
+	}
+}
+
 // NewID returns a random UUID for a command.
 func NewID() string {
 	var b [16]byte

@@ -70,6 +70,10 @@ type command struct {
 	prepare func(a *app, set *pflag.FlagSet) runFunc
 	// raw commands take everything after "--" as it is.
 	raw bool
+	// hidden commands are for programs: no list names them.
+	hidden bool
+	// operation is what the command runs; nil for one of ours.
+	operation *op.Descriptor
 }
 
 type runFunc func(ctx context.Context, args []string) (output, error)

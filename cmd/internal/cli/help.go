@@ -48,6 +48,7 @@ func ownCommands() []*command {
 		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
+		completionCommand(), completeCommand(),
 	}
 }
 
@@ -67,7 +68,9 @@ func findCommand(name string) (*command, error) {
 		if c.name == name {
 			return c, nil
 		}
-		names = append(names, c.name)
+		if !c.hidden {
+			names = append(names, c.name)
+		}
 	}
 	e := usageError("", "unknown command %q", name).WithDetail("command", name)
 	plain := strings.ReplaceAll(strings.TrimPrefix(name, "chrome_"), "_", "-")
@@ -110,7 +113,9 @@ func (a *app) overview() (output, error) {
 func names(list []*command) []string {
 	out := make([]string, 0, len(list))
 	for _, c := range list {
-		out = append(out, c.name)
+		if !c.hidden {
+			out = append(out, c.name)
+		}
 	}
 	return out
 }

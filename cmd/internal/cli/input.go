@@ -109,12 +109,7 @@ func (in *input) registerField(set *pflag.FlagSet, path []string, s *jsonschema.
 // order. A field that a flag gave already, or whose place an exclusive one
 // took, is passed over: fill --ref el-4 TEXT and fill el-4 TEXT say the same.
 func (in *input) positional(args []string, stdin func() (string, error)) error {
-	var open []string
-	for _, name := range in.desc.Args {
-		if !in.taken(name) {
-			open = append(open, name)
-		}
-	}
+	open := in.open()
 	for i, arg := range args {
 		if i >= len(open) {
 			usage := argList(in.desc)
@@ -140,6 +135,17 @@ func (in *input) positional(args []string, stdin func() (string, error)) error {
 		}
 	}
 	return nil
+}
+
+// open lists the fields that the next arguments go to.
+func (in *input) open() []string {
+	var open []string
+	for _, name := range in.desc.Args {
+		if !in.taken(name) {
+			open = append(open, name)
+		}
+	}
+	return open
 }
 
 // taken reports whether a flag gave the field, or another one of a group of

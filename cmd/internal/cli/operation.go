@@ -30,7 +30,7 @@ func operationCommand(desc op.Descriptor) *command {
 		args = " " + args
 	}
 	return &command{
-		name: name, group: groupBrowser, args: strings.TrimSpace("[FLAGS]" + args), summary: desc.Summary, doc: operationDoc(desc),
+		name: name, group: groupBrowser, args: strings.TrimSpace("[FLAGS]" + args), summary: desc.Summary, doc: operationDoc(desc), operation: &desc,
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			in := newInput(desc)
 			in.register(set)
