@@ -48,7 +48,7 @@ func ownCommands() []*command {
 		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
-		completionCommand(), completeCommand(),
+		completionCommand(), completeCommand(), skillCommand(),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"pi-chrome/cmd/internal/guide"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
@@ -206,4 +207,18 @@ func TestParseProfiles(t *testing.T) {
 	assert.DeepEqual(t, got, op.Profiles)
 	_, err = ParseProfiles("core,x")
 	assert.ErrorContains(t, err, `profiles has "x"; allowed: core, tabs`)
+}
+
+// TestPromptIsTheGuide: the prompt is the text of `pi-chrome skill`, and the
+// task after it.
+func TestPromptIsTheGuide(t *testing.T) {
+	want, err := guide.Text()
+	assert.NilError(t, err)
+	c := connect(t, Options{}, nil)
+	for task, end := range map[string]string{"": "", "  ": "", " buy a lamp ": "\n\nThe task: buy a lamp"} {
+		res, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "chrome_guide", Arguments: map[string]string{"task": task}})
+		assert.NilError(t, err)
+		assert.Equal(t, len(res.Messages), 1)
+		assert.Equal(t, res.Messages[0].Content.(*sdk.TextContent).Text, want+end)
+	}
 }

@@ -130,7 +130,8 @@ for (const r of resources) {
 await client.readResource({ uri: 'pi-chrome://screenshot/99' }).catch(error => say('no resource', error.message))
 say('prompts', (await client.listPrompts()).prompts.map(p => `${p.name}: ${p.description}`).join('\n'))
 const guide = await client.getPrompt({ name: 'chrome_guide', arguments: { task: 'buy a lamp' } })
-say('chrome_guide', guide.messages[0].content.text)
+const told = guide.messages[0].content.text.split('\n') // of which the middle is `pi-chrome skill`
+say('chrome_guide', `${told[0]}\n…\n${told.at(-1)}`)
 
 await client.close()
 if (server) {
