@@ -217,9 +217,7 @@ func commandNames() []candidate {
 // listed once its own flag is written, the flags of every command last.
 func (c *completer) flags(current string) []candidate {
 	var out, general []candidate
-	var all globals
-	everywhere := c.a.newFlagSet("")
-	all.register(everywhere)
+	everywhere := c.a.globalSet()
 	c.set.VisitAll(func(f *pflag.Flag) {
 		v, isField := f.Value.(*fieldValue)
 		parent, _, nested := strings.Cut(f.Name, ".")
@@ -404,7 +402,7 @@ func (c *completer) ownArguments(ctx context.Context) []candidate {
 	case c.cmd.name == "mcp" && n == 1 && c.args[0] == "config":
 		return words(mcp.Clients()...)
 	case n > 0:
-	case c.cmd.name == "help":
+	case c.cmd.name == "help", c.cmd.name == "man":
 		return commandNames()
 	case c.cmd.name == "call", c.cmd.name == "operations":
 		return tools()

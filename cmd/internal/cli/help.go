@@ -48,7 +48,7 @@ func ownCommands() []*command {
 		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
-		completionCommand(), completeCommand(), skillCommand(),
+		completionCommand(), completeCommand(), skillCommand(), manCommand(),
 	}
 }
 
@@ -87,13 +87,28 @@ func helpCommand() *command {
 	}
 }
 
+const aboutProgram = "pi-chrome lets an agent see and act in pages of your browser, through its extension."
+
+// exitMeanings are told by the help and the manual page.
+var exitMeanings = []struct {
+	code    int
+	meaning string
+}{
+	{exitDone, "done"},
+	{exitUsage, "usage or invalid input"},
+	{exitRejected, "rejected (nothing happened)"},
+	{exitUnknown, "outcome unknown (it may have happened)"},
+	{exitUnavailable, "owner or browser unavailable"},
+	{exitInterrupted, "interrupted"},
+}
+
 func (a *app) overview() (output, error) {
 	list, err := commands()
 	if err != nil {
 		return output{}, err
 	}
 	var b strings.Builder
-	b.WriteString("pi-chrome lets an agent see and act in pages of your browser, through its extension.\n\n")
+	b.WriteString(aboutProgram + "\n\n")
 	b.WriteString("  pi-chrome COMMAND [FLAGS] [ARGUMENTS]\n\n")
 	b.WriteString("First time: pi-chrome onboard. Only looking: pi-chrome demo.\n")
 	for _, group := range groups {
@@ -106,7 +121,11 @@ func (a *app) overview() (output, error) {
 	}
 	b.WriteString("\nFlags of every command\n")
 	b.WriteString(a.globalUsages())
-	b.WriteString("\nExit codes: 0 done, 2 usage or invalid input, 3 rejected (nothing happened), 4 outcome unknown\n(it may have happened), 5 owner or browser unavailable, 130 interrupted.\n")
+	var codes []string
+	for _, e := range exitMeanings {
+		codes = append(codes, fmt.Sprintf("%d %s", e.code, e.meaning))
+	}
+	b.WriteString("\n" + wrap("Exit codes: "+strings.Join(codes, ", ")+".", 100) + "\n")
 	return output{value: map[string]any{"commands": names(list)}, text: b.String()}, nil
 }
 
@@ -120,11 +139,14 @@ func names(list []*command) []string {
 	return out
 }
 
-func (a *app) globalUsages() string {
+func (a *app) globalUsages() string { return a.globalSet().FlagUsagesWrapped(100) }
+
+// globalSet has the flags of every command, without values.
+func (a *app) globalSet() *pflag.FlagSet {
 	set := a.newFlagSet("globals")
 	var g globals
 	g.register(set)
-	return set.FlagUsagesWrapped(100)
+	return set
 }
 
 func (a *app) helpOf(c *command) (output, error) {
