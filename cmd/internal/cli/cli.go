@@ -72,9 +72,14 @@ type command struct {
 	raw bool
 	// hidden commands are for programs: no list names them.
 	hidden bool
+	// stream reports whether the command speaks on stdout for as long as it
+	// runs, and has no result for --output; nil for never.
+	stream func(args []string) bool
 	// operation is what the command runs; nil for one of ours.
 	operation *op.Descriptor
 }
+
+func always([]string) bool { return true }
 
 type runFunc func(ctx context.Context, args []string) (output, error)
 
@@ -90,7 +95,10 @@ type output struct {
 
 // app is one run of the command line.
 type app struct {
-	env     Environment
+	env     Environment // with --quiet its stderr leads nowhere, with --output its stdout into the file
+	stdout  io.Writer   // the process's own, for the object of an error
+	stderr  io.Writer   // likewise, for errors and for what another program says
+	file    *resultFile // of --output; nil without
 	globals globals
 	title   string                             // of the session's tab group; "" for one made of its name
 	tell    func(done, total int, note string) // told how far a command is; nil for the terminal
@@ -99,7 +107,7 @@ type app struct {
 // Run runs one command line, without the program's name, and returns the exit
 // code.
 func Run(ctx context.Context, env Environment, args []string) int {
-	a := &app{env: env}
+	a := &app{env: env, stdout: env.Stdout, stderr: env.Stderr}
 	name, out, err := a.dispatch(ctx, args)
 	return a.finish(ctx, name, out, err)
 }
@@ -128,6 +136,12 @@ func (a *app) dispatch(ctx context.Context, args []string) (string, output, erro
 		a.globals.json = a.globals.json || slices.Contains(rest, "--json")
 		return "", output{}, err
 	}
+	return a.runCommand(ctx, cmd, rest)
+}
+
+// runCommand runs one command with what stands after its name.
+func (a *app) runCommand(ctx context.Context, cmd *command, rest []string) (string, output, error) {
+	name := cmd.name
 	set := a.newFlagSet(name)
 	// What another program is told may look like flags of ours.
 	set.SetInterspersed(!cmd.raw)
@@ -146,6 +160,19 @@ func (a *app) dispatch(ctx context.Context, args []string) (string, output, erro
 	}
 	if cmd.raw && set.ArgsLenAtDash() != 0 && set.NArg() > 0 {
 		return name, output{}, usageError(name, "give the command after --, as in: pi-chrome %s -- %s", name, strings.Join(set.Args(), " "))
+	}
+	if a.globals.quiet {
+		a.env.Stderr, a.env.StderrTerminal = io.Discard, false
+	}
+	if a.globals.output != "" {
+		if cmd.stream != nil && cmd.stream(set.Args()) {
+			return name, output{}, usageError(name, "pi-chrome %s speaks on stdout for as long as it runs; --output does not go with it", name)
+		}
+		var err error
+		if a.file, err = createResult(a.globals.output); err != nil {
+			return name, output{}, err
+		}
+		a.env.Stdout = a.file
 	}
 	out, err := run(ctx, set.Args())
 	return name, out, err

@@ -8,7 +8,8 @@
 //	pi-chrome: error: what failed
 //	pi-chrome: hint: what to do next
 //
-// and progress goes to stderr only when that is a terminal. Exit codes: 0 done,
+// and progress goes to stderr only when that is a terminal and --quiet was not
+// given. --output puts the result, never an error, into a file. Exit codes: 0 done,
 // 2 usage or invalid input, 3 rejected, 4 outcome unknown, 5 owner or connector
 // unavailable, 130 interrupted.
 package cli

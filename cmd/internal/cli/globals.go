@@ -15,6 +15,8 @@ import (
 // globals are the flags that every command takes, before or after its name.
 type globals struct {
 	json     bool
+	quiet    bool
+	output   string
 	session  string
 	browser  string
 	port     string
@@ -31,6 +33,8 @@ type globals struct {
 // register adds the flags to set; values given before stay their defaults.
 func (g *globals) register(set *pflag.FlagSet) {
 	set.BoolVar(&g.json, "json", g.json, "print exactly one JSON object")
+	set.StringVarP(&g.output, "output", "o", g.output, "write the result to this `file`, whole or not at all, instead of stdout")
+	set.BoolVarP(&g.quiet, "quiet", "q", g.quiet, "no progress, nothing on stderr but errors, no questions")
 	set.StringVar(&g.session, "session", g.session, "`name` of the session whose tabs are used (PI_CHROME_SESSION, else \"default\")")
 	set.StringVar(&g.browser, "browser", g.browser, "`profile` to work in, by id or label; needed when several are live")
 	set.StringVar(&g.port, "port", g.port, "`port` of the owner on 127.0.0.1 (PI_CHROME_PORT, else 17318)")
@@ -78,6 +82,12 @@ func (g *globals) resolve(env Environment) error {
 		g.stateDir = dir
 	}
 	g.stateDir = absolute(env.Dir, g.stateDir)
+	if g.output == "-" {
+		g.output = "" // stdout
+	}
+	if g.output != "" {
+		g.output = absolute(env.Dir, g.output)
+	}
 	if g.trace != "" {
 		g.trace = absolute(env.Dir, g.trace)
 		if info, err := os.Stat(g.trace); err == nil && info.IsDir() {

@@ -31,6 +31,7 @@ type mcpFlags struct {
 func mcpCommand() *command {
 	return &command{
 		name: "mcp", group: groupBrowser, args: "[FLAGS] | config [FLAGS] CLIENT", summary: "Serve the operations as tools to an MCP client.",
+		stream: func(args []string) bool { return len(args) == 0 || args[0] != "config" },
 		doc: "A client of the Model Context Protocol starts pi-chrome mcp and speaks to it over stdin and stdout. With --http it serves clients at an address of this machine; they show a token that stands in the state folder.\n\n" +
 			"pi-chrome mcp config CLIENT prints what stands in a client's configuration, with the flags given: " + strings.Join(mcp.Clients(), ", ") + ".\n\n" +
 			"A session of an MCP client starts locked: the first call is refused and names the command that unlocks it, unless --authorize is given. Without --session each connection has a session of its own, and its tabs are closed at its end; with it the session mcp:NAME is kept.\n\n" +
@@ -110,6 +111,9 @@ func (a *app) mcpOptions(f mcpFlags) (mcp.Options, error) {
 	if a.env.Getenv("PI_CHROME_LOG") == "debug" {
 		level = slog.LevelDebug
 	}
+	if a.globals.quiet {
+		level = slog.LevelError
+	}
 	return mcp.Options{
 		Connect: func(ctx context.Context) (*client.Client, error) { return a.dial(ctx) },
 		Session: session, Browser: a.globals.browser, Pace: a.globals.pace, Foreground: a.globals.front,
@@ -118,7 +122,7 @@ func (a *app) mcpOptions(f mcpFlags) (mcp.Options, error) {
 		Prepare: func(tool string, input json.RawMessage) json.RawMessage {
 			return absolutePaths(a.env.Dir, tool, input)
 		},
-		Logger: slog.New(slog.NewTextHandler(a.env.Stderr, &slog.HandlerOptions{Level: level})),
+		Logger: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 	}, nil
 }
 

@@ -52,38 +52,63 @@ type failure struct {
 
 // finish prints the end of a command and returns the exit code.
 func (a *app) finish(ctx context.Context, _ string, out output, err error) int {
-	code := out.code
-	if err != nil {
-		e := asError(err)
-		code = exitOf(e)
-		// A second look at the context: a command that fails because it was
-		// interrupted tells so with its exit code; its message tells what
-		// became of it.
-		if ctx.Err() != nil && e.Kind != op.Invalid {
-			code = exitInterrupted
-		}
-		if a.globals.json {
-			if err := writeJSON(a.env.Stdout, failure{Error: e, CommandID: out.commandID}); err != nil {
-				fmt.Fprintf(a.env.Stderr, "pi-chrome: error: %s\n", err)
-			}
-			return code
-		}
-		printError(a.env.Stderr, e)
-		return code
+	if err == nil {
+		err = a.tellResult(out)
+	} else if a.file != nil {
+		a.file.discard()
 	}
-	if out.done {
-		return code
+	if err == nil {
+		return out.code
+	}
+	e := asError(err)
+	code := exitOf(e)
+	// A second look at the context: a command that fails because it was
+	// interrupted tells so with its exit code; its message tells what
+	// became of it.
+	if ctx.Err() != nil && e.Kind != op.Invalid {
+		code = exitInterrupted
 	}
 	if a.globals.json {
+		if err := writeJSON(a.stdout, failure{Error: e, CommandID: out.commandID}); err != nil {
+			fmt.Fprintf(a.stderr, "pi-chrome: error: %s\n", err)
+		}
+		return code
+	}
+	printError(a.stderr, e)
+	return code
+}
+
+// tellResult writes the result of a command that has done its work. When that
+// fails, the error does not read as if nothing had happened.
+func (a *app) tellResult(out output) error {
+	var err error
+	switch {
+	case out.done:
+	case a.globals.json:
 		err = writeJSON(a.env.Stdout, success{OK: true, Value: out.value, Text: out.text, CommandID: out.commandID, ElapsedMs: out.elapsedMs})
-	} else if out.text != "" {
+	case out.text != "":
 		_, err = io.WriteString(a.env.Stdout, strings.TrimRight(out.text, "\n")+"\n")
 	}
-	if err != nil {
-		fmt.Fprintf(a.env.Stderr, "pi-chrome: error: writing the result: %s\n", err)
-		return exitRejected
+	where := "stdout"
+	if a.file != nil {
+		where = a.globals.output
+		if err == nil {
+			err = a.file.publish()
+		} else {
+			a.file.discard()
+		}
 	}
-	return code
+	if err != nil {
+		e := op.Unknown(op.Internal, "the command was done, but its result could not be written to %s: %s", where, err)
+		if out.commandID != "" {
+			e.WithHint("where it may have changed something, pi-chrome outcome %s tells what it did", out.commandID)
+		}
+		return e
+	}
+	if a.file != nil {
+		a.note("written to %s", where)
+	}
+	return nil
 }
 
 func printError(w io.Writer, e *op.Error) {

@@ -21,7 +21,7 @@ import (
 
 func serveCommand() *command {
 	return &command{
-		name: "serve", group: groupOwner, summary: "Be the owner of the port, in the foreground.",
+		name: "serve", stream: always, group: groupOwner, summary: "Be the owner of the port, in the foreground.",
 		doc: "Every command that needs an owner starts one in the background when none answers; serve is for looking at it. It ends with an interrupt, with pi-chrome stop, or after 30 minutes without use.",
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			idle := set.Duration("idle", 0, "end after this `time` without use; negative is never (default 30m)")
@@ -40,7 +40,10 @@ func serveCommand() *command {
 				if *verbose || a.env.Getenv("PI_CHROME_LOG") == "debug" {
 					level = slog.LevelDebug
 				}
-				var logTo io.Writer = a.env.Stderr
+				if a.globals.quiet {
+					level = slog.LevelError
+				}
+				var logTo io.Writer = a.stderr
 				if *background {
 					if _, err := bridge.PrepareStateDir(a.globals.stateDir); err != nil {
 						return output{}, err

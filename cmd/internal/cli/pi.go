@@ -152,7 +152,7 @@ func writeChanged(path string, content []byte) (bool, error) {
 
 func piHostCommand() *command {
 	return &command{
-		name: "pi-host", group: groupOwner, summary: "Serve the Pi package over stdin and stdout; Pi starts it.",
+		name: "pi-host", stream: always, group: groupOwner, summary: "Serve the Pi package over stdin and stdout; Pi starts it.",
 		prepare: func(a *app, _ *pflag.FlagSet) runFunc {
 			return func(ctx context.Context, args []string) (output, error) {
 				if err := noArgs("pi-host", args); err != nil {

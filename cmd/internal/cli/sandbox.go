@@ -36,7 +36,7 @@ func sandboxCommand() *command {
 					return output{}, err
 				}
 				code, err := s.Run(sandbox.Command{
-					Args: args, Dir: a.env.Dir, Stdin: a.env.Stdin, Stdout: a.env.Stdout, Stderr: a.env.Stderr,
+					Args: args, Dir: a.env.Dir, Stdin: a.env.Stdin, Stdout: a.env.Stdout, Stderr: a.stderr,
 					Terminal: a.stdinTerminal(), Signals: signals,
 				})
 				err = errors.Join(err, s.Close())
