@@ -359,7 +359,7 @@ func conversation(s *stage, folder string) {
 	product := s.shop.Shop.Products()[0]
 	size := product.Sizes[0]
 	snapshot := map[string]any{"mode": "interactive"}
-	p.ask("buy a lamp", steps(
+	p.ask("choose a lamp", steps(
 		always(call("chrome_navigate", map[string]any{"url": s.site + "/shop/product/" + product.Slug, "waitUntilLoad": true, "snapshot": snapshot})),
 		func(c chat) turn { return call("chrome_fill", map[string]any{"ref": ref(c, `"Size"`), "text": size}) },
 		always(call("chrome_snapshot", snapshot)),
@@ -367,9 +367,9 @@ func conversation(s *stage, folder string) {
 			return call("chrome_fill", map[string]any{"ref": ref(c, `"Quantity"`), "text": "2"})
 		},
 		always(call("chrome_snapshot", snapshot)),
-		func(c chat) turn { return call("chrome_click", map[string]any{"ref": ref(c, `"Add to cart"`)}) },
+		func(c chat) turn { return call("chrome_click", map[string]any{"ref": ref(c, `radio "Black"`)}) },
 		always(call("chrome_enable", map[string]any{"profile": "page"})),
-		always(call("chrome_wait", map[string]any{"condition": map[string]any{"by": "textContains", "value": "Cart 2"}})),
+		always(call("chrome_wait", map[string]any{"condition": map[string]any{"by": "textContains", "value": product.Name}})),
 		always(call("chrome_enable", map[string]any{"profile": "capture"})),
 		always(call("chrome_screenshot", map[string]any{"capture": map[string]any{"kind": "viewport"}, "format": "png"})),
 	))
