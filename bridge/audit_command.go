@@ -12,7 +12,10 @@ import (
 func (s *Server) record(e AuditEntry) {
 	err := s.audit.add(e)
 	s.auditDown.Store(err != nil)
-	if err != nil {
+	if err == nil {
+		s.meter.auditLines.Add(1)
+	} else {
+		s.meter.auditErrors.Add(1)
 		s.log.Error("writing the audit log", "event", e.Event, "command", e.ID, "err", err)
 	}
 }

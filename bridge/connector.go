@@ -411,6 +411,8 @@ func (c *Connector) serve(conn *connection) error {
 }
 
 func (c *Connector) readLoop(conn *connection) error {
+	loop := &c.relay.meter.readLoop
+	defer loop.enter()()
 	for {
 		b, err := conn.sock.Read(conn.ctx)
 		if err != nil {
@@ -419,7 +421,8 @@ func (c *Connector) readLoop(conn *connection) error {
 			}
 			return fmt.Errorf("reading: %w", err)
 		}
-		conn.lastRead.Store(time.Now().UnixNano())
+		start := time.Now()
+		conn.lastRead.Store(start.UnixNano())
 		select {
 		case conn.heard <- struct{}{}:
 		default:
@@ -433,6 +436,7 @@ func (c *Connector) readLoop(conn *connection) error {
 		if err := c.receive(conn, frame, len(b)); err != nil {
 			return err
 		}
+		loop.turn(start)
 	}
 }
 
@@ -534,6 +538,7 @@ func (c *Connector) settle(conn *connection) {
 // after the mutex was released.
 func (c *Connector) resetLocked(reason ResetReason, workerGone bool) func() {
 	c.resets++
+	c.relay.meter.resets.add(string(reason), "")
 	c.resetting, c.reason = c.resets, reason
 	n := c.resets
 	tabs := make([]*Tab, 0, len(c.tabs))
@@ -690,7 +695,8 @@ func (q *hookQueue) close() {
 
 // runHooks is the connector's goroutine for hooks.
 func (c *Connector) runHooks() {
-	q := &c.hooks
+	q, loop := &c.hooks, &c.relay.meter.hookLoop
+	defer loop.enter()()
 	for {
 		q.mu.Lock()
 		batch, closed := q.queue, q.closed
@@ -699,8 +705,10 @@ func (c *Connector) runHooks() {
 		if closed {
 			return
 		}
+		start := time.Now()
 		for _, fn := range batch {
 			fn()
+			start = loop.turn(start)
 		}
 		if len(batch) == 0 {
 			<-q.wake

@@ -66,9 +66,22 @@ func commandDigest(c wire.Command) string {
 
 var errKnownCommand = errors.New("the command is in the journal already")
 
+// journal makes one measured write of the journal.
+func (s *store) journal(fn func(tx *bolt.Tx) error) error {
+	start := time.Now()
+	err := s.update(fn)
+	switch {
+	case err == nil:
+		s.meter.journal.observe("", time.Since(start))
+	case !errors.Is(err, errKnownCommand):
+		s.meter.journalErrors.Add(1)
+	}
+	return err
+}
+
 // begin makes a command durable as executing. A known id is errKnownCommand.
 func (s *store) begin(e journalEntry) error {
-	return s.update(func(tx *bolt.Tx) error {
+	return s.journal(func(tx *bolt.Tx) error {
 		journal, order := tx.Bucket(bucketJournal), tx.Bucket(bucketOrder)
 		if journal.Get([]byte(e.ID)) != nil {
 			return fmt.Errorf("%w: %s", errKnownCommand, e.ID)
@@ -122,7 +135,7 @@ func evict(tx *bolt.Tx, newest uint64) error {
 
 // finish makes the outcome of a command durable.
 func (s *store) finish(id string, r wire.Result) error {
-	return s.update(func(tx *bolt.Tx) error {
+	return s.journal(func(tx *bolt.Tx) error {
 		var e journalEntry
 		if err := json.Unmarshal(tx.Bucket(bucketJournal).Get([]byte(id)), &e); err != nil {
 			return fmt.Errorf("command %s: %w", id, err)

@@ -109,10 +109,12 @@ func (t *Tab) attach(ctx context.Context) error {
 		return nil
 	}
 	if p, ok := errors.AsType[*op.ProtocolError](err); ok {
+		id := t.Key().TabID
 		why, refusal := t.attachRefused(p)
 		if t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: refusal}) == cdpmodel.LeaseProbe {
 			return t.takeUp(ctx)
 		}
+		t.conn.refusedAttach(id, why)
 		return why
 	}
 	t.unanswered(err)
@@ -186,6 +188,7 @@ func (t *Tab) nowAttached() {
 	t.mu.Lock()
 	act := t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseAttached})
 	if act == cdpmodel.LeaseUse {
+		t.conn.relay.meter.attaches.add("attached", "")
 		t.dropping = false
 		t.attachment++
 	}
@@ -258,7 +261,9 @@ func (t *Tab) takeUp(ctx context.Context) error {
 	err := t.probe(ctx, t.nowAttached)
 	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
 		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedForeign})
-		return debuggerBusy(t.Key().TabID, err)
+		why := debuggerBusy(t.Key().TabID, err)
+		t.conn.refusedAttach(t.Key().TabID, why)
+		return why
 	}
 	if err != nil {
 		// Somebody is attached, and it may be ourselves.

@@ -147,6 +147,7 @@ func (s *Server) handshake(conn frames) (*wire.OwnerHello, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
 	defer cancel()
 	refuse := func(code wire.RefusalCode, err error) (*wire.OwnerHello, error) {
+		s.meter.refusals.add("/owner", string(code))
 		// Best effort: the other side may be gone.
 		if b, eerr := wire.Encode(wire.Refused{Type: wire.TypeRefused, Code: code, Message: err.Error()}); eerr == nil {
 			_ = conn.Write(ctx, b)

@@ -91,7 +91,8 @@ type RelayOptions struct {
 	Hooks       Hooks
 	Logger      *slog.Logger // nil for none
 
-	time *timing // nil for defaultTiming; tests are in more of a hurry
+	time  *timing // nil for defaultTiming; tests are in more of a hurry
+	meter *meter  // nil for one that nobody reads
 }
 
 // Bounds of the relay.
@@ -140,6 +141,7 @@ type Relay struct {
 	bindings BindingStore
 	log      *slog.Logger
 	time     timing
+	meter    *meter
 	pairing  *Pairing
 	nonces   map[wire.Scope]*wire.Nonces
 
@@ -181,6 +183,7 @@ func NewRelay(opts RelayOptions) (*Relay, error) {
 		bindings:   opts.Bindings,
 		log:        opts.Logger,
 		time:       *cmp.Or(opts.time, &defaultTiming),
+		meter:      cmp.Or(opts.meter, &meter{}),
 		nonces:     map[wire.Scope]*wire.Nonces{wire.ScopeConnector: {}, wire.ScopePairing: {}},
 		connectors: map[string]*Connector{},
 		changed:    make(chan struct{}),
@@ -510,6 +513,7 @@ func (r *Relay) record(scope wire.Scope, hello *wire.Hello, no *refusal) {
 	if no.code == "" {
 		return
 	}
+	r.meter.refusals.add(rec.Path, string(rec.Code))
 	r.mu.Lock()
 	// One that comes again and again does not push the others out.
 	r.refusals = slices.DeleteFunc(r.refusals, func(o RefusalRecord) bool {

@@ -60,6 +60,7 @@ type Server struct {
 	store    *store
 	secret   string // the owner credential
 	nonces   wire.Nonces
+	meter    *meter
 	relay    *Relay
 	profiles profiles
 	tabs     tabPort
@@ -140,6 +141,9 @@ func Listen(opts Options) (s *Server, err error) {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	removeStartFailure(dir)
+	if err := writeMetricsToken(dir, metricsToken(secret)); err != nil {
+		s.log.Warn("writing "+metricsFile, "err", err) // only who reads the numbers misses it
+	}
 	if err := writeOwnerFile(dir, OwnerFile{PID: s.info.PID, Port: s.info.Port, Version: opts.Version, StartedAt: s.info.StartedAt}); err != nil {
 		// Only messages read it.
 		s.log.Warn("writing owner.json", "err", err)
@@ -169,6 +173,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		log:       opts.Logger,
 		store:     st,
 		secret:    secret,
+		meter:     st.meter,
 		done:      make(chan struct{}),
 		sessions:  map[string]*session{},
 		records:   map[string]*targetRecord{},
@@ -205,13 +210,14 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	if err := s.audit.add(AuditEntry{Event: "owner-started", Note: opts.Version}); err != nil {
 		return nil, errors.Join(op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be written: %s", opts.StateDir, err).WithCause(err), s.audit.close())
 	}
+	s.meter.auditLines.Add(1)
 	for _, r := range snap.sessions {
 		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}, noted: r.LastUsed}
 	}
 	for _, r := range snap.targets {
 		s.records[r.Nonce] = &r
 	}
-	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Leases: st, Epoch: s.info.BridgeEpoch, Logger: s.log,
+	relay, err := NewRelay(RelayOptions{ExtensionID: opts.ExtensionID, Bindings: st, Leases: st, Epoch: s.info.BridgeEpoch, Logger: s.log, meter: s.meter,
 		Hooks: Hooks{
 			Reset: func(ctx context.Context, c *Connector, reason ResetReason) {
 				if reason == ResetFirst {
@@ -406,6 +412,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.local(s.serveHealth))
 	mux.HandleFunc("GET /owner", s.local(s.serveOwner))
+	mux.HandleFunc("GET /metrics", s.local(s.serveMetrics))
 	mux.HandleFunc("GET /connector", s.relay.ServeConnector)
 	mux.HandleFunc("GET /pairing", s.relay.ServePairing)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

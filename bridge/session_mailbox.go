@@ -91,7 +91,7 @@ func (s *Server) boxLocked(connectorID string) *mailbox {
 // client has counted the command (client.take) and gets exactly one answer.
 func (s *Server) submit(from *client, w wire.Command) {
 	refuse := func(err *op.Error) {
-		from.answer(wire.Result{Type: wire.TypeResult, ID: w.ID, Error: failureOf(err)}, op.ReadOnly)
+		s.refused(from, w, err)
 	}
 	if trimmed := strings.TrimSpace(string(w.Input)); trimmed == "" || trimmed == "null" {
 		w.Input = json.RawMessage("{}")
@@ -170,6 +170,17 @@ func (s *Server) submit(from *client, w wire.Command) {
 	if err := s.enqueue(c); err != nil {
 		s.withdraw(c, err)
 	}
+}
+
+// refused answers a command that does not enter.
+func (s *Server) refused(from *client, w wire.Command, err *op.Error) {
+	r := wire.Result{Type: wire.TypeResult, ID: w.ID, Error: failureOf(err)}
+	name := "unknown"
+	if desc, ok := s.opts.Handler.Describe(w.Operation); ok {
+		name = desc.Name
+	}
+	s.meter.command(name, r)
+	from.answer(r, op.ReadOnly)
 }
 
 // join adds a client to the watchers of a command that is under way.
@@ -336,6 +347,7 @@ func (s *Server) execute(c *command) {
 		return
 	}
 	c.state = stateExecuting
+	s.meter.waited.observe("", time.Since(c.entered))
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -595,6 +607,8 @@ func (s *Server) tell(c *command, r wire.Result) {
 	watchers := c.watchers
 	c.watchers = nil
 	s.mu.Unlock()
+	s.meter.command(c.desc.Name, r)
+	s.meter.took.observe(c.desc.Name, time.Since(c.entered))
 	s.auditCommand(c, r, code, watchers) // before it is told
 	for w, n := range watchers {
 		for range n {

@@ -82,8 +82,9 @@ type targetRecord struct {
 
 // store is state.db. Its methods may be called from many goroutines.
 type store struct {
-	db   *bolt.DB
-	path string
+	db    *bolt.DB
+	path  string
+	meter *meter
 }
 
 var _ BindingStore = (*store)(nil)
@@ -118,7 +119,7 @@ func openStore(dir string, wait time.Duration) (st *store, snap stored, err erro
 	if err != nil {
 		return nil, stored{}, stateError(path, err.Error()).WithCause(err)
 	}
-	st = &store{db: db, path: path}
+	st = &store{db: db, path: path, meter: &meter{}}
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, stored{}, errors.Join(stateError(path, rootText(err)), db.Close())
 	}

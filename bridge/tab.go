@@ -337,7 +337,9 @@ func (t *Tab) end(why string) {
 
 // run is the tab's goroutine.
 func (t *Tab) run() {
-	for {
+	loop := &t.conn.relay.meter.tabLoop
+	defer loop.enter()()
+	for start := time.Now(); ; {
 		t.mu.Lock()
 		if t.head == len(t.queue) {
 			t.queue, t.head = t.queue[:0], 0
@@ -346,6 +348,7 @@ func (t *Tab) run() {
 			}
 			t.mu.Unlock()
 			<-t.wake
+			start = time.Now()
 			continue
 		}
 		it := t.queue[t.head]
@@ -362,6 +365,7 @@ func (t *Tab) run() {
 		default:
 			t.emit(it.event, listeners)
 		}
+		start = loop.turn(start)
 	}
 }
 
