@@ -23,6 +23,7 @@ import (
 type mcpFlags struct {
 	profiles   string
 	authorize  string
+	policy     string
 	structured bool
 	http       bool
 	httpPort   int
@@ -36,12 +37,14 @@ func mcpCommand() *command {
 			"pi-chrome mcp config CLIENT prints what stands in a client's configuration, with the flags given: " + strings.Join(mcp.Clients(), ", ") + ".\n\n" +
 			"A session of an MCP client starts locked: the first call is refused and names the command that unlocks it, unless --authorize is given. Without --session each connection has a session of its own, and its tabs are closed at its end; with it the session mcp:NAME is kept.\n\n" +
 			"  pi-chrome mcp config claude-code\n" +
-			"  pi-chrome mcp --profiles all --authorize 30m",
+			"  pi-chrome mcp --profiles all --authorize 30m\n" +
+			"  pi-chrome mcp --authorize --policy shop.json",
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			var f mcpFlags
 			set.StringVar(&f.profiles, "profiles", "core", "`tools` to begin with: core, "+strings.Join(op.Profiles[1:], ", ")+", or all; the tool chrome_enable adds the others")
 			set.StringVar(&f.authorize, "authorize", "", "let the session use the browser for `N` minutes (30 or 30m) from its first call, or indefinitely")
 			set.Lookup("authorize").NoOptDefVal = "indefinite"
+			set.StringVar(&f.policy, "policy", "", "what the sessions that --authorize unlocks may do, from this `file`, as authorize --policy takes it")
 			set.BoolVar(&f.structured, "structured", false, "give the value of a result as structured content, too; some clients then hide the text from the model")
 			set.BoolVar(&f.http, "http", false, "serve over HTTP on 127.0.0.1 instead of stdin and stdout")
 			set.IntVar(&f.httpPort, "http-port", mcp.DefaultHTTPPort, "`port` of --http; 0 is any free one")
@@ -106,6 +109,14 @@ func (a *app) mcpOptions(f mcpFlags) (mcp.Options, error) {
 	auth, err := authorization(f.authorize)
 	if err != nil {
 		return mcp.Options{}, err
+	}
+	if f.policy != "" {
+		if auth == nil {
+			return mcp.Options{}, usageError("mcp", "--policy is for sessions that --authorize unlocks; give both").WithDetail("flag", "--policy")
+		}
+		if auth.Policy, err = a.policyFile("mcp", f.policy); err != nil {
+			return mcp.Options{}, err
+		}
 	}
 	level := slog.LevelWarn
 	if a.env.Getenv("PI_CHROME_LOG") == "debug" {
@@ -210,6 +221,9 @@ func (a *app) mcpArgs(f mcpFlags) []string {
 	add("session", a.globals.sessionGiven)
 	add("browser", a.globals.browser)
 	add("authorize", f.authorize)
+	if f.policy != "" {
+		add("policy", absolute(a.env.Dir, f.policy)) // the client runs us elsewhere
+	}
 	if f.structured {
 		out = append(out, "--structured")
 	}

@@ -305,9 +305,14 @@ func (a *app) policyText(file string, none bool) ([]byte, error) {
 		}
 		return policyOrError([]byte(text))
 	}
+	return a.policyFile("authorize", file)
+}
+
+// policyFile reads the policy that a command was given.
+func (a *app) policyFile(command, file string) ([]byte, error) {
 	raw, err := os.ReadFile(absolute(a.env.Dir, file))
 	if err != nil {
-		return nil, usageError("authorize", "the policy cannot be read: %s", err)
+		return nil, usageError(command, "the policy cannot be read: %s", err)
 	}
 	return policyOrError(raw)
 }

@@ -173,7 +173,7 @@ func (f *face) authorize(ctx context.Context, c *client.Client) error {
 	case <-ctx.Done():
 		return op.Reject(op.Canceled, "the call was canceled before it was sent; nothing was done").WithCause(ctx.Err())
 	}
-	if _, err := owner.Authorize(ctx, c, f.session.Key, f.opts.Authorize.Minutes); err != nil {
+	if _, err := owner.AuthorizeWith(ctx, c, f.session.Key, f.opts.Authorize.Minutes, f.opts.Authorize.Policy); err != nil {
 		f.authorizing <- struct{}{}
 		return err
 	}

@@ -62,8 +62,12 @@ type Options struct {
 	Logger  *slog.Logger // nil for none
 }
 
-// Authorization is for so many minutes, or with 0 until it is revoked.
-type Authorization struct{ Minutes int }
+// Authorization is for so many minutes, or with 0 until it is revoked. Policy
+// is the text of a policy's file; nil leaves the session the one that it has.
+type Authorization struct {
+	Minutes int
+	Policy  []byte
+}
 
 // link is the connection to the owner, made when it is first needed.
 type link struct {
