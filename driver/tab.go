@@ -255,10 +255,12 @@ func (t *Tab) enable(ctx context.Context, attachment int) error {
 	t.leased, t.detached, t.crashed = false, "", false
 	t.captureResetLocked()
 	t.mu.Unlock()
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, setupBound)
 	defer cancel()
 	if err := t.enableSession(ctx, t.conn, ""); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
+		// A caller who had less time than that has seen no dialog.
+		if errors.Is(err, context.DeadlineExceeded) && caller.Err() == nil {
 			return op.Reject(op.DialogOpen, "tab %d does not answer: a dialog that was open before it was attached, or a busy page, blocks it; nothing was done", t.conn.Key().TabID).
 				WithHint("close the dialog in the browser, or wait for the page").WithCause(err)
 		}
