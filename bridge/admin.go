@@ -595,6 +595,7 @@ func (s *Server) unpair(ctx context.Context, name string, forget bool) (profileR
 	for nonce, r := range s.records {
 		if r.ConnectorID == ref.ID {
 			delete(s.records, nonce)
+			delete(s.making, nonce)
 		}
 	}
 	for _, ses := range s.sessions {

@@ -81,6 +81,8 @@ type Server struct {
 	lastBusy  time.Time // a client or a live connector was there
 	sessions  map[string]*session
 	records   map[string]*targetRecord // by nonce
+	making    map[string]making        // by nonce, of records that are allocating
+	looking   map[string]bool          // connectors whose new tabs are looked for later
 	boxes     map[string]*mailbox      // by connector id; "" for commands without a profile
 	leaving   map[string]bool          // connectors that are being unpaired
 	webOffers map[string]webOffer      // of pages, by the number that the page made
@@ -177,6 +179,8 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		done:      make(chan struct{}),
 		sessions:  map[string]*session{},
 		records:   map[string]*targetRecord{},
+		making:    map[string]making{},
+		looking:   map[string]bool{},
 		boxes:     map[string]*mailbox{},
 		leaving:   map[string]bool{},
 		webOffers: map[string]webOffer{},
@@ -230,6 +234,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 				s.wg.Go(func() { s.askAgain(s.ctx, c) })
 			},
 			Offline:     func(c *Connector) { s.touch() },
+			TabCreated:  func(c *Connector, tab op.Tab) { s.tabCreated(c, tab) },
 			TabRemoved:  func(c *Connector, tabID int) { s.tabRemoved(c.ID(), tabID) },
 			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
 			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },

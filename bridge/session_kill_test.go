@@ -142,11 +142,11 @@ func TestAllocationSurvivesAKillInChromium(t *testing.T) {
 			conn := start(k)
 			early := make(chan *wire.Result, 1)
 			c := send(conn, "page.click", `{"expression":"1"}`)
-			go func() {
-				if r, err := readResult(t.Context(), conn, c.ID); err == nil {
+			go func(conn frames, id string) {
+				if r, err := readResult(t.Context(), conn, id); err == nil {
 					early <- r
 				}
-			}()
+			}(conn, c.ID)
 			select {
 			case <-k.death:
 			case r := <-early:

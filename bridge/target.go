@@ -257,7 +257,7 @@ func (s *Server) sessionRecords(key, connector string) []targetRecord {
 func (s *Server) resolveOwn(ctx context.Context, c *command, p profile) (resolvedTab, *op.Error) {
 	records := s.sessionRecords(c.session.Key, p.ID())
 	if slices.ContainsFunc(records, func(r targetRecord) bool { return r.State == targetAllocating }) {
-		if err := s.recover(ctx, p, func(r targetRecord) bool { return r.Session == c.session.Key }); err != nil {
+		if err := s.settleTabs(ctx, p, c.session.Key); err != nil {
 			return resolvedTab{}, err
 		}
 		records = s.sessionRecords(c.session.Key, p.ID())
@@ -421,6 +421,9 @@ func (s *Server) put(ses *sessionEdit, records ...targetRecord) error {
 	defer s.mu.Unlock()
 	for _, r := range records {
 		s.records[r.Nonce] = &r
+		if r.State != targetAllocating {
+			delete(s.making, r.Nonce)
+		}
 	}
 	return nil
 }
@@ -437,6 +440,7 @@ func (s *Server) drop(nonces []string) error {
 	defer s.mu.Unlock()
 	for _, n := range nonces {
 		delete(s.records, n)
+		delete(s.making, n)
 	}
 	return nil
 }
@@ -482,11 +486,13 @@ func (s *Server) reserve(session op.Session, p profile) (targetRecord, *op.Error
 		return r, err
 	}
 	s.records[r.Nonce] = &r
+	s.making[r.Nonce] = making{underWay: true}
 	s.mu.Unlock()
 	ses := s.sessionRecordFor(session.Key, p.ID())
 	if err := s.put(ses, r); err != nil {
 		s.mu.Lock()
 		delete(s.records, r.Nonce)
+		delete(s.making, r.Nonce)
 		s.mu.Unlock()
 		return r, writeFailed(err)
 	}
@@ -532,15 +538,16 @@ func (s *Server) allocate(session op.Session, p profile, color string) (resolved
 	if oerr != nil {
 		return resolvedTab{}, op.Tab{}, oerr
 	}
+	defer s.made(p, r.Nonce)
 	window, oerr := s.window(ctx, p, session.Key)
 	if oerr != nil {
 		return resolvedTab{}, op.Tab{}, s.undo(r, oerr)
 	}
 	info, err := p.CreateTab(ctx, CreateTab{URL: s.bootstrapURL(r.Nonce), WindowID: window})
 	if err != nil {
-		if errors.Is(err, op.ErrReplyLost) || ctx.Err() != nil {
-			// There may be a tab. Its record stays, and recover finds the tab
-			// by its nonce or clears the record.
+		if errors.Is(err, op.ErrReplyLost) || ctx.Err() != nil && !errors.Is(err, op.ErrNotDelivered) {
+			// There may be a tab. Its record stays until recover has found the
+			// tab by its nonce, or none can come any more.
 			return resolvedTab{}, op.Tab{}, op.Reject(op.AllocationPending, "the browser did not say whether it opened a new tab: %s; the page was not touched", err).
 				WithHint("Send the command again: the tab is found again by its mark.").WithCause(err)
 		}

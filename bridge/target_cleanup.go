@@ -47,8 +47,12 @@ func (s *Server) cleanup(ctx context.Context, key string, keep bool) (Cleanup, *
 		if err != nil {
 			return done, noEffect(ctx, err, "the browser of session %q is not connected", key)
 		}
-		if err := s.recover(ctx, p, func(r targetRecord) bool { return r.Session == key }); err != nil && err.Code != op.InvalidAutomationState {
+		if err := s.settleTabs(ctx, p, key); err != nil && err.Code != op.InvalidAutomationState {
 			return done, err
+		}
+		if ctx.Err() != nil {
+			// A tab that is being made would stay behind without its record.
+			return done, noEffect(ctx, ctx.Err(), "looking for the tabs of session %q", key)
 		}
 		for _, r := range s.sessionRecords(key, id) {
 			if err := s.endRecord(ctx, p, r, keep, &done); err != nil {

@@ -52,14 +52,15 @@ func (s *Server) forgetLost(ctx context.Context, p profile, reason ResetReason) 
 }
 
 // recover checks the chosen records of a profile against its tabs:
-// half-made ones are found again by their nonce or cleared, owned ones are
+// half-made ones are found again by their nonce, or cleared when no tab can
+// come any more, owned ones are
 // taken up when both their ids still match, and are stale otherwise. It
 // adopts and closes nothing else.
 func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecord) bool) *op.Error {
 	s.mu.Lock()
 	var records []targetRecord
 	for _, r := range s.records {
-		if r.ConnectorID == p.ID() && r.State != targetStale && chosen(*r) {
+		if r.ConnectorID == p.ID() && r.State != targetStale && chosen(*r) && !s.making[r.Nonce].underWay {
 			records = append(records, *r)
 		}
 	}
@@ -78,13 +79,19 @@ func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecor
 	epoch := p.BrowserEpoch()
 	var put []targetRecord
 	var del []string
+	open := false
 	for _, r := range records {
 		switch next, keep := s.examine(r, epoch, tabs, targets); {
 		case !keep:
 			del = append(del, r.Nonce)
 		case next != r:
 			put = append(put, next)
+		case r.State == targetAllocating && r.Reason == "":
+			open = true
 		}
+	}
+	if open {
+		s.lookLater(p)
 	}
 	if err := s.put(nil, put...); err != nil {
 		return writeFailed(err)
@@ -116,8 +123,7 @@ func (s *Server) examine(r targetRecord, epoch string, tabs []op.Tab, targets []
 		}
 		switch len(hits) {
 		case 0:
-			// A tab that is being made may show no address yet.
-			return r, slices.ContainsFunc(tabs, func(t op.Tab) bool { return t.URL == "" })
+			return r, s.mayAppear(r.Nonce, tabs)
 		case 1:
 			r.State, r.TabID, r.Epoch, r.TargetID = targetOwned, hits[0].ID, epoch, targetOf(targets, hits[0].ID)
 			return r, true
