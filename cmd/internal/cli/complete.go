@@ -250,10 +250,10 @@ func (c *completer) values(ctx context.Context, f *pflag.Flag, current string) [
 	case "session":
 		return c.sessions(ctx)
 	case "browser":
-		if c.cmd == nil || c.cmd.name != "smoke" && c.cmd.name != "sandbox" && c.cmd.name != "demo" {
+		if c.cmd == nil || c.cmd.name != "smoke" {
 			return c.browsers(ctx)
 		}
-		return []candidate{{value: askFiles}}
+		return []candidate{{value: askFiles}} // a program to try out
 	case "pace":
 		return words("fast", "human")
 	case "profiles":
@@ -382,6 +382,7 @@ func (c *completer) arguments(ctx context.Context, current string) []candidate {
 		return c.fieldValues(ctx, c.in.desc.Input.Properties[open[0]], open[0], current)
 	}
 	first, _, _ := strings.Cut(c.cmd.args, " ")
+	first = strings.Trim(first, "[]")
 	if len(c.args) == 0 && alternatives.MatchString(first) {
 		return words(strings.Split(first, "|")...)
 	}
@@ -391,7 +392,8 @@ func (c *completer) arguments(ctx context.Context, current string) []candidate {
 	return c.ownArguments(ctx)
 }
 
-// alternatives is the beginning of a usage line such as "install|path [DIR]".
+// alternatives is the beginning of a usage line such as "install|path [DIR]",
+// without brackets.
 var alternatives = regexp.MustCompile(`^[a-z]+(\|[a-z]+)+$`)
 
 // ownArguments completes the arguments of a command that is no operation's.

@@ -144,6 +144,7 @@ func TestComplete(t *testing.T) {
 		"a program, not a browser":      {[]string{"smoke", "--browser", ""}, []string{":files"}},
 		"profiles to forget":            {[]string{"forget", "H"}, []string{"Home"}},
 		"words of a usage line":         {[]string{"extension", ""}, []string{"install", "path", "info"}},
+		"in brackets":                   {[]string{"log", "v"}, []string{"verify"}},
 		"a folder after them":           {[]string{"pi", "install", ""}, []string{":folders"}},
 		"shells":                        {[]string{"completion", "z"}, []string{"zsh"}},
 		"only one shell":                {[]string{"completion", "zsh", ""}, nil},

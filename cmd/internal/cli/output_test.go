@@ -56,6 +56,7 @@ func TestOutputFile(t *testing.T) {
 	env, out, _ = testEnv(t, nil)
 	target := filepath.Join(env.Dir, "target")
 	assert.NilError(t, os.WriteFile(target, []byte("a longer text than that of the version, to see that it goes\n"+strings.Repeat("x", 4096)), 0o600))
+	assert.NilError(t, os.Chmod(target, 0o606)) // more than a mask leaves
 	assert.NilError(t, os.Symlink(target, filepath.Join(env.Dir, "link")))
 	assert.Equal(t, Run(t.Context(), env, []string{"--json", "version", "-o", "link"}), exitDone)
 	assert.Equal(t, out.String(), "")
@@ -70,7 +71,7 @@ func TestOutputFile(t *testing.T) {
 	info, err = os.Stat(target)
 	assert.NilError(t, err)
 	if runtime.GOOS != "windows" {
-		assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
+		assert.Equal(t, info.Mode().Perm(), os.FileMode(0o606))
 	}
 
 	env, out, _ = testEnv(t, nil)

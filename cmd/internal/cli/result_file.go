@@ -29,17 +29,18 @@ func createResult(name string) (*resultFile, error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
-	mode := fs.FileMode(0o666) // less what the user's mask takes away
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		return nil, bad("it is a folder")
 	case err == nil && !info.Mode().IsRegular():
 		return &resultFile{name: name, held: &bytes.Buffer{}}, nil
-	case err == nil:
-		mode = info.Mode().Perm()
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, bad(err)
+	}
+	mode := fs.FileMode(0o666) // less what the user's mask takes away
+	if info != nil {
+		mode = 0o600 // until it has the old one's
 	}
 	temp, err := os.OpenFile(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+newID()[:8]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +49,15 @@ func createResult(name string) (*resultFile, error) {
 	if err != nil {
 		return nil, bad(err)
 	}
-	return &resultFile{name: name, temp: temp}, nil
+	f := &resultFile{name: name, temp: temp}
+	if info != nil {
+		// Who may read the old file may read the new one, and nobody else.
+		if err := temp.Chmod(info.Mode().Perm()); err != nil {
+			f.discard()
+			return nil, bad(err)
+		}
+	}
+	return f, nil
 }
 
 func (f *resultFile) Write(b []byte) (int, error) {
