@@ -73,6 +73,7 @@ type DoctorFacts struct {
 	Owner    OwnerInfo       `json:"owner"`
 	Profiles []ProfileStatus `json:"profiles"`
 	Refusals []RefusalRecord `json:"refusals"` // the latest, newest first
+	Attaches []AttachRefusal `json:"attaches"` // that Chrome refused: tabs that stay so, by profile, the latest first
 	Sessions []SessionStatus `json:"sessions"`
 	Clients  []ClientInfo    `json:"clients"`
 	Pairing  PairingStatus   `json:"pairing"`
@@ -499,9 +500,12 @@ func (s *Server) doctor(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, op.NotAvailable(op.StateUnreadable, "the paired browsers cannot be read: %s", err)
 	}
-	f := DoctorFacts{Owner: s.info, Profiles: profiles, Refusals: []RefusalRecord{}, Sessions: s.sessionList(ctx), Clients: s.clientInfos()}
+	f := DoctorFacts{Owner: s.info, Profiles: profiles, Refusals: []RefusalRecord{}, Attaches: []AttachRefusal{}, Sessions: s.sessionList(ctx), Clients: s.clientInfos()}
 	if s.relay != nil {
 		f.Refusals = append(f.Refusals, s.relay.Refusals()...)
+		for _, c := range s.relay.Connectors() {
+			f.Attaches = append(f.Attaches, c.AttachRefusals()...)
+		}
 		f.Pairing = s.relay.Pairing().Status()
 		f.Pairing.Token = ""
 	}

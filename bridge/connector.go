@@ -62,10 +62,11 @@ type Connector struct {
 	bytes    int              // of the arguments that are held for writing
 
 	tabs     map[int]*Tab
-	former   map[int]*Tab  // by an id that onReplaced took away, until its onDetach
-	canceled bool          // the user pressed Cancel on the banner
-	restored []LeaseRecord // that an owner before has left, until the first connection
-	debugged time.Time     // when a debugger session ended last
+	former   map[int]*Tab    // by an id that onReplaced took away, until its onDetach
+	canceled bool            // the user pressed Cancel on the banner
+	restored []LeaseRecord   // that an owner before has left, until the first connection
+	debugged time.Time       // when a debugger session ended last
+	refused  []AttachRefusal // the latest first
 }
 
 // connection is one socket of a connector.
@@ -557,6 +558,7 @@ func (c *Connector) resetLocked(reason ResetReason, workerGone bool) func() {
 	if reason == ResetBrowser {
 		clear(c.tabs)
 		clear(c.former)
+		c.refused = nil // their ids mean nothing any more
 	}
 	c.bumpLocked()
 	return func() {

@@ -82,6 +82,7 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		c.mu.Lock()
 		t := c.tabs[id]
 		delete(c.tabs, id)
+		c.dropRefusalsLocked(id)
 		c.mu.Unlock()
 		if t != nil {
 			t.end("the tab was closed")

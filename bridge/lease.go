@@ -110,11 +110,11 @@ func (t *Tab) attach(ctx context.Context) error {
 	}
 	if p, ok := errors.AsType[*op.ProtocolError](err); ok {
 		id := t.Key().TabID
-		why, refusal := t.attachRefused(p)
+		why, refusal, cause := t.attachRefused(ctx, p)
 		if t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: refusal}) == cdpmodel.LeaseProbe {
 			return t.takeUp(ctx)
 		}
-		t.conn.refusedAttach(id, why)
+		t.conn.noteRefusal(id, cause, why)
 		return why
 	}
 	t.unanswered(err)
@@ -188,11 +188,15 @@ func (t *Tab) nowAttached() {
 	t.mu.Lock()
 	act := t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseAttached})
 	if act == cdpmodel.LeaseUse {
-		t.conn.relay.meter.attaches.add("attached", "")
 		t.dropping = false
 		t.attachment++
 	}
+	id := t.key.TabID
 	t.mu.Unlock()
+	if act == cdpmodel.LeaseUse {
+		t.conn.relay.meter.attaches.add("attached", "")
+		t.conn.forgetRefusals(id)
+	}
 	if act == cdpmodel.LeaseDetach {
 		t.conn.relay.wg.Go(t.giveBack) // the user has canceled in the meantime
 	}
@@ -225,44 +229,14 @@ func (t *Tab) refusal() error {
 	return tabGone(id)
 }
 
-// attachRefused explains Chrome's refusal.
-func (t *Tab) attachRefused(p *op.ProtocolError) (*op.Error, cdpmodel.LeaseRefusal) {
-	id := t.Key().TabID
-	has := func(s string) bool { return strings.Contains(strings.ToLower(p.Message), s) }
-	switch {
-	case has("already attached"):
-		return debuggerBusy(id, p), cdpmodel.RefusedAttached
-	case has("no tab with"):
-		return tabGone(id), cdpmodel.RefusedGone
-	case has("polic"):
-		return op.Reject(op.ProtectedTabURL, "tab %d cannot be debugged: a policy of this managed browser forbids it (%s)", id, p.Message).
-			WithHint("Ask the browser's administrator about the policies ExtensionSettings runtime_blocked_hosts and DeveloperToolsAvailability.").
-			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
-	case has("different extension"):
-		return op.Reject(op.DebuggerBusy, "tab %d cannot be debugged while it shows a part of another extension (%s)", id, p.Message).
-			WithHint("Close the other extension's overlay in that tab, such as a password manager's, and send the command again.").
-			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
-	case has("cannot access"), has("cannot attach"), has("cannot be"), has("not allowed"):
-		return op.Reject(op.ProtectedTabURL, "tab %d cannot be debugged: %s", id, p.Message).
-			WithHint("Chrome's own pages, the extension store and other extensions' pages are closed to extensions. Open another address in the tab.").
-			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
-	}
-	return op.Reject(op.BrowserOperation, "attaching the debugger to tab %d: %s", id, p.Message).WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther
-}
-
-func debuggerBusy(id int, cause error) *op.Error {
-	return op.Reject(op.DebuggerBusy, "tab %d is debugged by another extension; the command had no effect", id).
-		WithHint("Turn the other extension's debugging off, or use another tab. Chrome's DevTools beside pi-chrome are no problem.").
-		WithDetail("tabId", id).WithCause(cause)
-}
-
 // takeUp finds out whose the attachment is: a command only works on our own.
 func (t *Tab) takeUp(ctx context.Context) error {
 	err := t.probe(ctx, t.nowAttached)
 	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
 		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedForeign})
-		why := debuggerBusy(t.Key().TabID, err)
-		t.conn.refusedAttach(t.Key().TabID, why)
+		id := t.Key().TabID
+		why := debuggerBusy(id, err)
+		t.conn.noteRefusal(id, CauseOtherDebugger, why)
 		return why
 	}
 	if err != nil {

@@ -77,6 +77,7 @@ type targetRecord struct {
 	Asleep      bool        `json:"asleep,omitempty"`   // Chrome has discarded its page
 	Keep        bool        `json:"keep,omitempty"`     // left to the user at the end of the session
 	Reason      string      `json:"reason,omitempty"`   // of stale: epoch-changed, tab-missing, tab-outside-regular-profile
+	LostAt      time.Time   `json:"lostAt,omitzero"`    // of stale
 	CreatedAt   time.Time   `json:"createdAt"`
 }
 

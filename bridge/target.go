@@ -313,12 +313,14 @@ func (s *Server) tellLost(key string, lost []targetRecord) *op.Error {
 
 // OwnedTarget is one tab of a session as status and errors show it.
 type OwnedTarget struct {
-	State  string  `json:"state"` // allocating, owned, stale
-	TabID  *int    `json:"tabId"` // null while allocating
-	Title  string  `json:"title,omitempty"`
-	URL    string  `json:"url,omitempty"`
-	Reason string  `json:"reason,omitempty"`
-	Tab    *op.Tab `json:"tab,omitempty"`
+	State  string `json:"state"` // allocating, owned, stale
+	TabID  *int   `json:"tabId"` // null while allocating
+	Title  string `json:"title,omitempty"`
+	URL    string `json:"url,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// LostAt is when a stale one was seen to be lost.
+	LostAt time.Time `json:"lostAt,omitzero"`
+	Tab    *op.Tab   `json:"tab,omitempty"`
 
 	Claimed bool `json:"claimed,omitempty"` // the user made it
 	Keep    bool `json:"keep,omitempty"`    // left to the user at the end
@@ -327,7 +329,7 @@ type OwnedTarget struct {
 func summaries(records []targetRecord, tabs []op.Tab, whole bool) []OwnedTarget {
 	list := []OwnedTarget{}
 	for _, r := range records {
-		t := OwnedTarget{State: string(r.State), Reason: r.Reason, Claimed: r.Claimed, Keep: r.Keep}
+		t := OwnedTarget{State: string(r.State), Reason: r.Reason, LostAt: r.LostAt, Claimed: r.Claimed, Keep: r.Keep}
 		if r.State != targetAllocating {
 			id := r.TabID
 			t.TabID = &id
@@ -393,7 +395,7 @@ func (s *Server) ready(ctx context.Context, p profile, r targetRecord) (resolved
 }
 
 func (s *Server) lose(r targetRecord, reason string) *op.Error {
-	r.State, r.Reason = targetStale, reason
+	r.State, r.Reason, r.LostAt = targetStale, reason, time.Now().Round(0)
 	if err := s.put(nil, r); err != nil {
 		return writeFailed(err)
 	}

@@ -131,19 +131,20 @@ func (s *Server) examine(r targetRecord, epoch string, tabs []op.Tab, targets []
 		r.Reason = "duplicate-nonce"
 		return r, true
 	}
+	now := time.Now().Round(0)
 	i := slices.IndexFunc(tabs, func(t op.Tab) bool { return t.ID == r.TabID })
 	same := i >= 0 && r.TargetID != "" && targetOf(targets, r.TabID) == r.TargetID
 	switch {
 	case same && tabs[i].Incognito:
-		r.State, r.Reason = targetStale, staleOutside
+		r.State, r.Reason, r.LostAt = targetStale, staleOutside, now
 	case same:
 		r.Epoch = epoch
 	case r.Epoch != epoch:
-		r.State, r.Reason = targetStale, staleEpoch
+		r.State, r.Reason, r.LostAt = targetStale, staleEpoch, now
 	case i >= 0 && r.TargetID == "":
 		r.TargetID = targetOf(targets, r.TabID) // a discard that was announced
 	default:
-		r.State, r.Reason = targetStale, staleMissing
+		r.State, r.Reason, r.LostAt = targetStale, staleMissing, now
 	}
 	return r, true
 }
