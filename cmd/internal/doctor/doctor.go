@@ -65,9 +65,16 @@ func Examine(ctx context.Context, o Options) []Check {
 	if err != nil {
 		return append(checks, Check{"owner's state", Problem, err.Error(), mendOf(err)})
 	}
-	checks = append(checks, profiles(facts)...)
-	checks = append(checks, strangers(facts)...)
-	return append(checks, session(facts, o.Session))
+	return append(checks, judge(facts, o.Session, time.Now())...)
+}
+
+// judge looks at what the owner knows.
+func judge(f bridge.DoctorFacts, key string, now time.Time) []Check {
+	checks := profiles(f)
+	checks = append(checks, attaches(f, now)...)
+	checks = append(checks, strangers(f)...)
+	checks = append(checks, session(f, key))
+	return append(checks, lost(f)...)
 }
 
 // Healthy reports whether no check found a problem.
@@ -134,6 +141,9 @@ func reach(ctx context.Context, o Options) (*client.Client, Check) {
 		return c, Check{name, OK, fmt.Sprintf("version %s on port %d, process %d", i.Version, o.Port, i.PID), ""}
 	}
 	if !listening(ctx, o.Port) {
+		if e := bridge.StartFailure(o.StateDir, time.Time{}); e != nil {
+			return nil, Check{name, Problem, "none runs, and the last one that was to start could not: " + e.Message, e.Hint}
+		}
 		return nil, Check{name, Note, fmt.Sprintf("none runs on port %d, so the browsers were not checked", o.Port), "any command starts one, such as pi-chrome call chrome_status; then ask the doctor again"}
 	}
 	return nil, Check{name, Problem, err.Error(), mendOf(err)}
@@ -170,7 +180,7 @@ func profiles(f bridge.DoctorFacts) []Check {
 		found := "no browser is paired"
 		if len(f.Refusals) > 0 {
 			r := f.Refusals[0]
-			found += fmt.Sprintf("; the last attempt, at %s, was refused: %s", r.At.Local().Format("15:04:05"), r.Message)
+			found += fmt.Sprintf("; the last attempt, at %s, was refused: %s", clock(r.At), r.Message)
 		}
 		return []Check{{"paired browsers", Problem, found, "pi-chrome onboard"}}
 	}
@@ -211,7 +221,7 @@ func strangers(f bridge.DoctorFacts) []Check {
 		if r.Label != "" {
 			who = fmt.Sprintf("the profile %q", r.Label)
 		}
-		checks = append(checks, Check{"refused", Note, fmt.Sprintf("%s on %s at %s: %s", who, r.Path, r.At.Local().Format("15:04:05"), r.Message), ""})
+		checks = append(checks, Check{"refused", Note, fmt.Sprintf("%s on %s at %s: %s", who, r.Path, clock(r.At), r.Message), ""})
 	}
 	return checks
 }
