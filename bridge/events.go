@@ -109,6 +109,7 @@ func (c *Connector) route(f *wire.EventFrame) error {
 			c.hook(func() { hooks.TabCreated(c, tab.tab()) })
 		}
 	case "tabs.onUpdated":
+		c.unloaded(f)
 		if hooks.TabUpdated != nil && len(f.Args) > 1 {
 			tab, err := arg[chromeTab](f, 2)
 			if err != nil {
@@ -133,6 +134,24 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		}
 	}
 	return nil
+}
+
+// unloaded notes that Chrome has discarded the page of a tab that keeps its id:
+// what is attached to it is looked at, and the page loaded, before it is used.
+func (c *Connector) unloaded(f *wire.EventFrame) {
+	id, err := arg[int](f, 0)
+	if err != nil {
+		return
+	}
+	if change, err := arg[struct{ Status string }](f, 1); err != nil || change.Status != unloaded {
+		return
+	}
+	c.mu.Lock()
+	t := c.tabs[id]
+	c.mu.Unlock()
+	if t != nil {
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnseen})
+	}
 }
 
 // replaced gives a tab its new id: a discard makes a new tab of it, with

@@ -92,7 +92,10 @@ func (t *Tab) Attach(ctx context.Context) error {
 
 // attach asks Chrome once. That we may be attached is durable before.
 func (t *Tab) attach(ctx context.Context) error {
-	t.wakeUp(ctx)
+	if err := t.wakeUp(ctx); err != nil {
+		t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseRefused, Refusal: cdpmodel.RefusedOther})
+		return err
+	}
 	if t.Key().TargetID == "" {
 		err := t.conn.reconcile(ctx)
 		if err == nil && t.isGone() {
@@ -119,41 +122,6 @@ func (t *Tab) attach(ctx context.Context) error {
 	}
 	t.unanswered(err)
 	return err
-}
-
-// wakeBound is how long a discarded page may take to load.
-const wakeBound = 10 * time.Second
-
-// wakeUp loads a page that Chrome has discarded to save memory: its debugger
-// can be attached, but every command ends it. The tab gets another id once
-// more. What goes wrong here shows in the attach.
-func (t *Tab) wakeUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, wakeBound)
-	defer cancel()
-	for asked := 0; ; {
-		id := t.Key().TabID
-		tab, err := ask[chromeTab](ctx, t.conn, "tabs.get", id)
-		switch {
-		case err != nil && id == t.Key().TabID:
-			return
-		case err != nil: // it has just got the other id
-		case tab.Status == "unloaded" && asked != id:
-			asked = id
-			if err := t.conn.ReloadTab(ctx, id, false); err != nil {
-				t.conn.relay.log.Info("loading a discarded page", "tab", id, "error", err)
-				return
-			}
-		case asked == 0 || tab.Status == "complete":
-			return
-		}
-		pause := time.NewTimer(25 * time.Millisecond)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		}
-	}
 }
 
 // unanswered ends an attempt without Chrome's word.

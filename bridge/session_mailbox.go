@@ -393,9 +393,6 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 		return op.Result{}, err
 	}
 	if c.desc.Tab == op.PageTab {
-		if err := s.wake(ctx, c.profile, c.target); err != nil {
-			return op.Result{}, err
-		}
 		if err := s.tabs.attach(ctx, c.target.tab); err != nil {
 			// Attaching changes nothing on the page.
 			return op.Result{}, noEffect(ctx, err, "the debugger could not be attached to tab %d", c.target.id)

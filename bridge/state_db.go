@@ -74,7 +74,6 @@ type targetRecord struct {
 	Prepared    bool        `json:"prepared,omitempty"` // it has left the bootstrap page
 	Claimed     bool        `json:"claimed,omitempty"`  // the user made it: it is never closed for the session
 	Grouped     bool        `json:"grouped,omitempty"`  // a claimed one that was put into the session's group
-	Asleep      bool        `json:"asleep,omitempty"`   // Chrome has discarded its page
 	Keep        bool        `json:"keep,omitempty"`     // left to the user at the end of the session
 	Reason      string      `json:"reason,omitempty"`   // of stale: epoch-changed, tab-missing, tab-outside-regular-profile
 	LostAt      time.Time   `json:"lostAt,omitzero"`    // of stale

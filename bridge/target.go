@@ -36,11 +36,10 @@ type tabRef struct {
 
 // resolvedTab is the tab of one command, resolved once when it entered.
 type resolvedTab struct {
-	id     int // -1 for none
-	tab    *Tab
-	given  op.Target
-	asleep bool   // Chrome has discarded its page
-	nonce  string // of the session's own record; "" for a tab of the user
+	id    int // -1 for none
+	tab   *Tab
+	given op.Target
+	nonce string // of the session's own record; "" for a tab of the user
 }
 
 // tabPort is what target.go does with a debugged tab; tests bring their own.
@@ -102,7 +101,7 @@ func (s *Server) resolve(c *command, p profile) (resolvedTab, *op.Error) {
 		return resolvedTab{}, noEffect(ctx, err2, "reading tab %d", tab.ID)
 	}
 	s.remember(p.ID(), tab.ID, s.tabs.key(t))
-	return resolvedTab{id: tab.ID, tab: t, given: in.Target, asleep: tab.Status == unloaded}, nil
+	return resolvedTab{id: tab.ID, tab: t, given: in.Target}, nil
 }
 
 // find returns the one tab that the selector names.

@@ -44,7 +44,7 @@ func (b *SessionBrowser) ClaimTab(ctx context.Context, target op.Target, want op
 	// same when the tab is given back.
 	grouped := tab.GroupID < 0 && !tab.Pinned
 	r := targetRecord{Nonce: wire.NewSecret()[:32], Session: b.session.Key, ConnectorID: p.ID(), State: targetOwned, Epoch: key.BrowserEpoch,
-		TabID: tab.ID, TargetID: key.TargetID, Prepared: true, Claimed: true, Grouped: grouped, Asleep: tab.Status == unloaded, CreatedAt: time.Now()}
+		TabID: tab.ID, TargetID: key.TargetID, Prepared: true, Claimed: true, Grouped: grouped, CreatedAt: time.Now()}
 	if oerr := b.srv.claim(r); oerr != nil {
 		return op.Tab{}, oerr
 	}

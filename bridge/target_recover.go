@@ -183,7 +183,7 @@ func (s *Server) tabReplaced(p profile, oldID, newID int) {
 	for _, r := range s.records {
 		if r.ConnectorID == p.ID() && r.TabID == oldID && r.State == targetOwned {
 			m := *r
-			m.TabID, m.TargetID, m.Asleep = newID, "", true
+			m.TabID, m.TargetID = newID, ""
 			moved = append(moved, m)
 		}
 	}
