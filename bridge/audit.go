@@ -33,14 +33,14 @@ const (
 type AuditEntry struct {
 	Seq       int64          `json:"seq"` // from 1, without a gap
 	At        time.Time      `json:"at"`
-	Event     string         `json:"event"` // command, owner-started, authorize, torn
+	Event     string         `json:"event"` // command, request, paired, unused, authorize, owner-started, torn, resumed
 	ID        string         `json:"id,omitempty"`
 	Client    []string       `json:"client,omitempty"` // names of the programs that waited
 	Session   string         `json:"session,omitempty"`
 	Connector string         `json:"connector,omitempty"`
 	TabID     int            `json:"tabId,omitempty"`
-	Operation string         `json:"operation,omitempty"`
-	Input     map[string]any `json:"input,omitempty"` // addresses without query; of other texts the length
+	Operation string         `json:"operation,omitempty"` // of a command its name, of a request its method
+	Input     map[string]any `json:"input,omitempty"`     // addresses without query; of other texts the length
 	Outcome   string         `json:"outcome,omitempty"`
 	ElapsedMs int64          `json:"elapsedMs,omitempty"`
 	Note      string         `json:"note,omitempty"`

@@ -306,7 +306,7 @@ func (c *client) request(r wire.Request) {
 	started := time.Now()
 	c.srv.wg.Go(func() {
 		defer cancel()
-		value, err := c.srv.admin(ctx, r.Method, r.Params)
+		value, err := c.srv.admitted(ctx, c, r)
 		res := wire.Result{Type: wire.TypeResult, ID: r.ID, OK: err == nil, Value: value, ElapsedMs: time.Since(started).Milliseconds()}
 		if err != nil {
 			res.Value, res.Error = nil, failureOf(op.AsError(err))

@@ -385,10 +385,14 @@ func (a *attempt) bind(o *offer) bool {
 		ConnectorID: o.ConnectorID, Secret: o.secret, Label: o.Label, ExtensionID: o.hello.ExtensionID,
 		DisplayVersion: o.DisplayVersion, Fingerprint: o.hello.Fingerprint, PairedAt: time.Now().UTC(),
 	}
-	if _, err := r.bind(b); err != nil {
+	c, err := r.bind(b)
+	if err != nil {
 		r.log.Error("storing a binding", "connector", o.ConnectorID, "error", err)
 		o.decided <- &refusal{wire.RefuseNoPairing, "The owner could not store the pairing. Run pi-chrome doctor."}
 		return false
+	}
+	if h := r.opts.Hooks.Paired; h != nil && c != nil {
+		c.hooks.push(func() { h(c) })
 	}
 	a.set(func(s *PairingStatus) { s.Paired = append(s.Paired, o.PairingOffer) })
 	o.decided <- nil

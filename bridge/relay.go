@@ -66,6 +66,8 @@ type Hooks struct {
 	// Canceled says that the user pressed Cancel on the debugger banner: no
 	// tab of the profile is attached until Connector.AllowDebugger.
 	Canceled func(c *Connector, tabID int)
+	// Paired says that the profile has just been paired, or paired again.
+	Paired func(c *Connector)
 	// Other gets every other event: downloads, messages of pages, requests of
 	// the popup ("popup.request").
 	Other func(c *Connector, event string, args []json.RawMessage)

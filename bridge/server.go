@@ -238,6 +238,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 			TabRemoved:  func(c *Connector, tabID int) { s.tabRemoved(c.ID(), tabID) },
 			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
 			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },
+			Paired:      func(c *Connector) { s.record(AuditEntry{Event: "paired", Connector: c.ID(), Outcome: "ok"}) },
 			Other: func(c *Connector, event string, args []json.RawMessage) {
 				switch event {
 				case "popup.request":

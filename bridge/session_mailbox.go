@@ -148,7 +148,6 @@ func (s *Server) submit(from *client, w wire.Command) {
 	}
 	if !c.free && !s.sessionLocked(c.session.Key).record.Authorized.allows(c.session.Key, c.entered) {
 		s.mu.Unlock()
-		s.record(AuditEntry{Event: "command", ID: c.id, Client: []string{from.name}, Session: c.session.Key, Operation: c.desc.Name, Input: auditInput(c.input), Outcome: string(op.Rejected) + "/" + string(op.SessionLocked)})
 		refuse(lockedError(c.session.Key))
 		return
 	}
@@ -180,6 +179,7 @@ func (s *Server) refused(from *client, w wire.Command, err *op.Error) {
 		name = desc.Name
 	}
 	s.meter.command(name, r)
+	s.auditRefused(from, w, name, err) // before it is told
 	from.answer(r, op.ReadOnly)
 }
 

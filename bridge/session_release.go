@@ -95,7 +95,9 @@ func (s *Server) releaseSession(ctx context.Context, key string) {
 		var oerr *op.Error
 		switch r.State {
 		case targetOwned:
-			_, oerr = s.release(ctx, p, r, "unused")
+			if _, oerr = s.release(ctx, p, r, "unused"); oerr == nil {
+				s.record(AuditEntry{Event: "unused", Session: key, Connector: r.ConnectorID, TabID: r.TabID, Outcome: "ok", Note: "the tab was left to the user"})
+			}
 		case targetStale:
 			oerr = asOpError(s.drop([]string{r.Nonce}))
 		case targetAllocating:

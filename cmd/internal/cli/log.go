@@ -134,8 +134,11 @@ func (a *app) verifyLog() (output, error) {
 // logLine is one entry on one line.
 func logLine(e bridge.AuditEntry) string {
 	parts := []string{e.At.Local().Format("2006-01-02 15:04:05.000"), e.Event}
-	if e.Event == "command" {
+	switch e.Event {
+	case "command":
 		parts[1] = e.Operation
+	case "request":
+		parts[1] = "request " + e.Operation
 	}
 	if e.Session != "" {
 		parts = append(parts, "session="+e.Session)
@@ -146,7 +149,7 @@ func logLine(e bridge.AuditEntry) string {
 	if e.Outcome != "" {
 		parts = append(parts, e.Outcome)
 	}
-	if e.Event == "command" {
+	if e.Event == "command" || e.Event == "request" {
 		parts = append(parts, strconv.FormatInt(e.ElapsedMs, 10)+"ms")
 	}
 	if len(e.Input) > 0 {
