@@ -25,7 +25,8 @@ const (
 	auditPrefix = "audit-"
 	auditName   = "audit.log"
 	auditHead   = "audit.head"
-	maxAuditRow = 64 << 10 // of a reader's buffer
+	maxAuditRow = 64 << 10    // of a reader's buffer
+	auditRetry  = time.Second // between two attempts to open a log that cannot be written
 )
 
 // AuditEntry is one line of the audit log: who did what, where, and what came
@@ -66,26 +67,47 @@ type auditLog struct {
 	dir string
 	now func() time.Time
 
-	mu   sync.Mutex
-	file *os.File
-	size int64
-	seq  int64
-	last string // hash of the last entry
+	mu     sync.Mutex
+	file   *os.File // nil while it is not open
+	size   int64
+	seq    int64
+	last   string // hash of the last entry
+	closed bool
+
+	tried  time.Time // when it could not be opened last
+	failed error     // and why
 }
 
-// openAudit opens the log and goes on with its chain. A line that a crash cut
+// newAudit is the log of a folder. It is opened by its first entry, and again
+// by a later one after it could not be written.
+func newAudit(dir string) *auditLog { return &auditLog{dir: dir, now: time.Now} }
+
+// openLocked opens the log and goes on with its chain. A line that a crash cut
 // short stays, and the next entry says so.
-func openAudit(dir string) (*auditLog, error) {
-	l := &auditLog{dir: dir, now: time.Now, last: auditStart}
-	files, err := auditFiles(dir)
+func (l *auditLog) openLocked() error {
+	if l.failed != nil && l.now().Sub(l.tried) < auditRetry {
+		return l.failed
+	}
+	err := l.resumeLocked()
+	l.tried, l.failed = l.now(), err
+	if err != nil && l.file != nil {
+		_ = l.file.Close() // the error says enough
+		l.file = nil
+	}
+	return err
+}
+
+func (l *auditLog) resumeLocked() error {
+	l.seq, l.last = 0, auditStart
+	files, err := auditFiles(l.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	torn := 0
 	for i := len(files) - 1; i >= 0 && l.seq == 0; i-- { // the newest that has an entry
-		raw, err := os.ReadFile(filepath.Join(dir, files[i]))
+		raw, err := os.ReadFile(filepath.Join(l.dir, files[i]))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for line := range bytes.Lines(raw) {
 			var e AuditEntry
@@ -96,24 +118,23 @@ func openAudit(dir string) (*auditLog, error) {
 			l.seq, l.last, torn = e.Seq, e.Hash, 0
 		}
 	}
-	l.file, err = os.OpenFile(filepath.Join(dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	l.file, err = os.OpenFile(filepath.Join(l.dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	info, err := l.file.Stat()
 	if err != nil {
-		return nil, errors.Join(err, l.file.Close())
+		return err
 	}
 	l.size = info.Size()
 	if torn > 0 {
 		if _, err := l.file.WriteString("\n"); err != nil {
-			return nil, errors.Join(err, l.file.Close())
+			return err
 		}
-		if err := l.add(AuditEntry{Event: "torn", Note: fmt.Sprintf("the line before was cut short after %d bytes", torn)}); err != nil {
-			return nil, errors.Join(err, l.file.Close())
-		}
+		l.size++
+		return l.addLocked(AuditEntry{Event: "torn", Note: fmt.Sprintf("the line before was cut short after %d bytes", torn)})
 	}
-	return l, nil
+	return nil
 }
 
 // auditFiles are the files of the log, oldest first.
@@ -141,14 +162,23 @@ func auditFiles(dir string) ([]string, error) {
 func (l *auditLog) add(e AuditEntry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil {
+	if l.closed {
 		return fs.ErrClosed
+	}
+	if l.file == nil {
+		if err := l.openLocked(); err != nil {
+			return err
+		}
 	}
 	if l.size >= auditBytes {
 		if err := l.rotateLocked(); err != nil {
 			return err
 		}
 	}
+	return l.addLocked(e)
+}
+
+func (l *auditLog) addLocked(e AuditEntry) error {
 	e.Seq, e.At, e.Prev = l.seq+1, l.now().UTC().Round(time.Millisecond), l.last
 	hash, err := e.sum()
 	if err != nil {
@@ -160,10 +190,15 @@ func (l *auditLog) add(e AuditEntry) error {
 		return err
 	}
 	n, err := l.file.Write(append(raw, '\n'))
-	l.size += int64(n)
 	if err != nil {
+		if n > 0 && l.file.Truncate(l.size) != nil {
+			// Half an entry stays: it is told when the log is opened anew.
+			_ = l.file.Close()
+			l.file = nil
+		}
 		return err
 	}
+	l.size += int64(n)
 	l.seq, l.last = e.Seq, e.Hash
 	if l.seq%32 == 0 {
 		return l.headLocked()
@@ -194,6 +229,8 @@ func (l *auditLog) rotateLocked() error {
 	}
 	f, err := os.OpenFile(filepath.Join(l.dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
+		err = errors.Join(err, l.file.Close())
+		l.file = nil
 		return err
 	}
 	err = l.file.Close()
@@ -209,6 +246,10 @@ func (l *auditLog) rotateLocked() error {
 func (l *auditLog) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
+	if l.file == nil {
+		return nil // it could not be written, which every entry has said
+	}
 	err := errors.Join(l.headLocked(), l.file.Close())
 	l.file = nil
 	return err

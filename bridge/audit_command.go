@@ -14,10 +14,15 @@ import (
 )
 
 // record appends to the audit log. An entry that cannot be written stops
-// every later effect until one can be.
+// every later effect until one can be; before the next one stands that some are
+// missing.
 func (s *Server) record(e AuditEntry) {
-	err := s.audit.add(e)
-	s.auditDown.Store(err != nil)
+	var err error
+	if oerr := s.auditReady(); oerr != nil {
+		err = oerr
+	} else if err = s.audit.add(e); err != nil {
+		s.auditDown.Store(true)
+	}
 	if err == nil {
 		s.meter.auditLines.Add(1)
 	} else {
@@ -32,7 +37,8 @@ func (s *Server) auditReady() *op.Error {
 		return nil
 	}
 	if err := s.audit.add(AuditEntry{Event: "resumed", Note: "entries before this one may be missing: they could not be written"}); err != nil {
-		return writeFailed(err)
+		return op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be written: %s. Nothing was done, and nothing that may have an effect is done before it can", s.opts.StateDir, err).
+			WithHint("Make the folder and its audit*.log files yours, and see that their disk has space; then send it again. What only reads works meanwhile.").WithCause(err)
 	}
 	s.auditDown.Store(false)
 	return nil

@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gotest.tools/v3/assert"
 
+	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -43,6 +46,50 @@ func TestEveryCommandIsInTheAuditLog(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, rep.Problem, "")
 		assert.Equal(t, rep.Entries, 6)
+	})
+}
+
+// openAudit opens the log of a folder.
+func openAudit(dir string) (*auditLog, error) {
+	l := newAudit(dir)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l, l.openLocked()
+}
+
+// TestAnAuditLogThatCannotBeWritten: the owner starts, reads, and begins nothing that
+// may have an effect, until the log can be written; what is missing is told.
+func TestAnAuditLogThatCannotBeWritten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		// A folder in its place is what nobody can write, not even root.
+		assert.NilError(t, os.Mkdir(filepath.Join(dir, auditName), 0o700))
+		r := newRigIn(t, dir)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		mine := r.browser.open("https://mine.test/")
+		wantOK(t, p.do(cmd("1", "page.snapshot", forTab(mine.ID))))
+		wantOK(t, p.do(cmd("2", "tab.list", `{}`)))
+		wantOK(t, p.do(cmd("3", "system.status", `{}`)))
+		for i, c := range []wire.Command{cmd("4", "page.click", forTab(mine.ID)), cmd("5", "page.click", `{}`), cmd("6", "page.snapshot", `{}`), cmd("7", "tab.new", `{}`)} {
+			f := wantError(t, p.do(c), op.Unavailable, op.StateUnreadable)
+			assert.Assert(t, strings.Contains(f.Message, "audit log in "+dir) && strings.Contains(f.Message, "Nothing was done"), "%d: %s", i, f.Message)
+			assert.Assert(t, strings.Contains(f.Hint, "audit*.log"), f.Hint)
+		}
+		assert.DeepEqual(t, r.handler.order(), []string{"1", "2", "3"})
+		assert.Equal(t, len(tabsOf(r.browser)), 1, "a tab was made: %v", tabsOf(r.browser))
+
+		assert.NilError(t, os.Remove(filepath.Join(dir, auditName)))
+		time.Sleep(auditRetry)
+		wantOK(t, p.do(cmd("8", "page.click", `{}`)))
+		synctest.Wait()
+		var events []string
+		assert.NilError(t, ReadAudit(dir, func(e AuditEntry, _ []byte) bool { events = append(events, e.Event+" "+e.ID); return true }))
+		assert.DeepEqual(t, events, []string{"resumed ", "command 8"})
+		rep, err := VerifyAudit(dir)
+		assert.NilError(t, err)
+		assert.Equal(t, rep.Problem, "")
 	})
 }
 

@@ -206,15 +206,8 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.info = OwnerInfo{Version: opts.Version, Build: opts.Build, Operations: opts.OperationsFingerprint,
 		Fingerprint: wire.Fingerprint(), BridgeEpoch: wire.NewSecret(), StateDir: opts.StateDir, PID: os.Getpid(), StartedAt: time.Now()}
-	var err error
-	if s.audit, err = openAudit(opts.StateDir); err != nil {
-		return nil, op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be opened: %s", opts.StateDir, err).
-			WithHint("Make the folder and its audit*.log files yours, or move them away.").WithCause(err)
-	}
-	if err := s.audit.add(AuditEntry{Event: "owner-started", Note: opts.Version}); err != nil {
-		return nil, errors.Join(op.NotAvailable(op.StateUnreadable, "the audit log in %s cannot be written: %s", opts.StateDir, err).WithCause(err), s.audit.close())
-	}
-	s.meter.auditLines.Add(1)
+	s.audit = newAudit(opts.StateDir)
+	s.record(AuditEntry{Event: "owner-started", Note: opts.Version})
 	for _, r := range snap.sessions {
 		s.sessions[r.Key] = &session{record: r, groups: map[string]int{}, noted: r.LastUsed}
 	}

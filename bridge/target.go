@@ -535,6 +535,9 @@ func (s *Server) allocate(session op.Session, p profile, color string) (resolved
 	ctx, cancel := context.WithTimeoutCause(s.ctx, browserCallTime,
 		endsWith(context.DeadlineExceeded, op.Reject(op.DeadlineExceeded, "Chrome did not open a new tab in %s", browserCallTime)))
 	defer cancel()
+	if oerr := s.auditReady(); oerr != nil {
+		return resolvedTab{}, op.Tab{}, oerr
+	}
 	r, oerr := s.reserve(session, p)
 	if oerr != nil {
 		return resolvedTab{}, op.Tab{}, oerr

@@ -683,11 +683,43 @@ func TestAFullDisk(t *testing.T) {
 
 	// With room again the next owner reads everything and takes commands.
 	w.kill()
+	<-c.conn.done // a command that is sent into the dead socket is told so
 	w.blocks = 0
 	_, err = c.Command(t.Context(), touch("after"), nil)
 	assert.NilError(t, err)
 	assert.NilError(t, c.Request(t.Context(), "outcome", bridge.OutcomeParams{ID: fmt.Sprint(n - 2)}, &known))
 	assert.Equal(t, known.State, "done")
+}
+
+// TestAFullDiskAtTheStart: the owner's files may grow no more, and its audit log
+// is at the limit. It starts, reads, and says what it does not begin.
+func TestAFullDiskAtTheStart(t *testing.T) {
+	w := newWorld(t)
+	w.blocks = 600
+	w.pair()
+	w.release()
+	log := filepath.Join(w.dir, "audit.log")
+	assert.NilError(t, os.WriteFile(log, []byte(strings.Repeat("x", 600*512)), 0o600))
+	c := w.dial()
+	out, err := c.Command(t.Context(), wire.Command{Operation: "system.status", Session: wire.Session{Key: "default"}}, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, string(out.Result.Value), `"fine"`)
+	_, err = c.Command(t.Context(), touch("1"), nil)
+	e := wantCode(t, err, op.Unavailable, op.StateUnreadable)
+	for _, part := range []string{"the audit log", "file too large", "Nothing was done"} {
+		assert.Assert(t, strings.Contains(e.Message, part), e.Message)
+	}
+	assert.Equal(t, len(w.effects()), 0)
+	assert.Equal(t, w.starts.Load(), int32(1))
+	w.kill()
+	<-c.conn.done // a command that is sent into the dead socket is told so
+	w.blocks = 0 // with room again
+	_, err = c.Command(t.Context(), touch("2"), nil)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, w.effects(), []string{"2"})
+	rep, err := bridge.VerifyAudit(w.dir)
+	assert.NilError(t, err)
+	assert.Equal(t, rep.Problem, "")
 }
 
 func TestANewerProgramTakesOver(t *testing.T) {
