@@ -110,6 +110,7 @@ var failures = map[string][2]string{
 	"ConnectorAuthenticationFailed": {"wire.RefuseProof", "cmd/internal/relaytest/refuse_test.go wrongProofs"},
 	"PairingUnavailable":            {"op.PairingUnavailable", "bridge/pairing_test.go TestFolderTokenWithSeveralProfiles"},
 	"ScreenshotFailure":             {"op.ScreenshotFailure", "cmd/internal/artifact/artifact_test.go TestPublishTiles"},
+	"WebConnectorLeaseUnavailable":  {"op.WebLeaseUnavailable", "bridge/web_test.go TestWebRoute"},
 	"AuthorizationFailure":          {"op.SessionLocked", "bridge/session_mailbox_test.go TestLockWinsEveryRace"},
 }
 
