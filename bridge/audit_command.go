@@ -47,11 +47,14 @@ func (s *Server) auditReady() *op.Error {
 // auditCommand notes a command that is over.
 func (s *Server) auditCommand(c *command, r wire.Result, code string, watchers map[*client]int) {
 	e := AuditEntry{Event: "command", ID: c.id, Session: c.session.Key, Operation: c.desc.Name, Input: auditInput(c.input), Outcome: code, ElapsedMs: r.ElapsedMs}
-	if c.profile != nil {
-		e.Connector = c.profile.ID()
+	s.mu.Lock()
+	profile, target := c.profile, c.target
+	s.mu.Unlock()
+	if profile != nil {
+		e.Connector = profile.ID()
 	}
-	if c.desc.Tab != op.NoTab && c.target.tab != nil {
-		e.TabID = c.target.id
+	if c.desc.Tab != op.NoTab && target.tab != nil {
+		e.TabID = target.id
 	}
 	for w := range watchers {
 		e.Client = append(e.Client, w.name)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,16 +117,17 @@ func TestEvictedNonce(t *testing.T) {
 func TestTooManyHandshakes(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		var silent []*fakeWorker
+		var opened sync.WaitGroup
 		for range maxHandshakes {
 			w := p.worker()
 			w.proof = func(proof string) string { time.Sleep(10 * time.Second); return proof }
 			silent = append(silent, w)
-			go w.open()
+			opened.Go(func() { w.open() })
 			synctest.Wait()
 		}
 		w := p.worker().open()
 		assert.Check(t, w.refusal == nil, "%v", w.refusal)
-		time.Sleep(20 * time.Second)
+		opened.Wait()
 		crowded := 0
 		for _, w := range silent {
 			if w.refusal.Code == wire.RefuseCrowded {
@@ -134,6 +136,8 @@ func TestTooManyHandshakes(t *testing.T) {
 		}
 		assert.Equal(t, crowded, 1)
 		assert.Equal(t, silent[0].refusal.Code, wire.RefuseCrowded)
+		p.relay.mu.Lock()
+		defer p.relay.mu.Unlock()
 		assert.Equal(t, len(p.relay.guests), 0)
 	})
 }

@@ -149,7 +149,9 @@ func (s *Server) enter(c *command) *op.Error {
 	if err != nil {
 		return err
 	}
-	c.profile = p
+	s.mu.Lock()
+	c.profile = p // under the lock: a withdrawal may note the command at this moment
+	s.mu.Unlock()
 	s.startClock(c)
 	if err := s.admit(c, p.ID()); err != nil {
 		return err
@@ -158,7 +160,10 @@ func (s *Server) enter(c *command) *op.Error {
 		s.launch(c)
 		return nil
 	}
-	c.target, err = s.resolve(c, p)
+	target, err := s.resolve(c, p)
+	s.mu.Lock()
+	c.target = target
+	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
