@@ -68,14 +68,42 @@ var Fingerprint = sync.OnceValues(func() (string, error) {
 	return wire.FingerprintOf(list)
 })
 
-// EffectOf returns the class of one call; what is not known may have an effect.
+// EffectOf returns the class of one call, as the owner sees it: a list of calls
+// only reads where each of them does. What is not known may have an effect.
 func EffectOf(operation string, input json.RawMessage) op.Effect {
+	if operation == op.DoName {
+		return effectOfSteps(input)
+	}
 	for _, o := range driver.Operations() {
 		if o.Name() == operation {
 			return o.EffectOf(input)
 		}
 	}
 	return op.MayMutate
+}
+
+func effectOfSteps(input json.RawMessage) op.Effect {
+	list, err := Descriptors()
+	if err != nil {
+		return op.MayMutate
+	}
+	steps, descs, err := op.CheckSteps(input, func(name string) (op.Descriptor, bool) {
+		for _, d := range list {
+			if d.Name == name || d.Tool == name {
+				return d, true
+			}
+		}
+		return op.Descriptor{}, false
+	}, Validate)
+	if err != nil {
+		return op.MayMutate
+	}
+	for i, s := range steps {
+		if EffectOf(descs[i].Name, json.RawMessage(s.Input)) != op.ReadOnly {
+			return op.MayMutate
+		}
+	}
+	return op.ReadOnly
 }
 
 // Validate checks an input against an operation's schema, so that bad input
