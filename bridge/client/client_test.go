@@ -713,7 +713,7 @@ func TestAFullDiskAtTheStart(t *testing.T) {
 	assert.Equal(t, w.starts.Load(), int32(1))
 	w.kill()
 	<-c.conn.done // a command that is sent into the dead socket is told so
-	w.blocks = 0 // with room again
+	w.blocks = 0  // with room again
 	_, err = c.Command(t.Context(), touch("2"), nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, w.effects(), []string{"2"})
