@@ -82,6 +82,8 @@ func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecor
 	open := false
 	for _, r := range records {
 		switch next, keep := s.examine(r, epoch, tabs, targets); {
+		case !s.still(r):
+			// It was used, found or ended since: what was seen here is older.
 		case !keep:
 			del = append(del, r.Nonce)
 		case next != r:
@@ -109,6 +111,14 @@ func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecor
 		}
 	}
 	return nil
+}
+
+// still reports whether a record is as it was.
+func (s *Server) still(r targetRecord) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.records[r.Nonce]
+	return now != nil && *now == r
 }
 
 // examine is the decision about one record. keep is false for a record that

@@ -141,3 +141,31 @@ func TestATabThatIsBeingMade(t *testing.T) {
 		assert.Equal(t, len(tabsOf(r.browser)), 0)
 	})
 }
+
+// TestTwoComparisonsAtOnce has a comparison that began earlier end later: what the
+// other one found, and a command did since, stays.
+func TestTwoComparisonsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, p, appear := lateRig(t)
+		defer r.close()
+		defer p.close()
+		appear()
+		first := true
+		r.browser.fail = func(call string) (error, bool) {
+			if call == "debugger.getTargets" && first {
+				first = false
+				r.browser.mu.Unlock()
+				wantOK(t, p.do(cmd("2", "page.click", `{}`)))
+				r.browser.mu.Lock()
+			}
+			return nil, false
+		}
+		r.srv.reconcile(t.Context(), r.browser, ResetWorker)
+		assert.Assert(t, !first)
+		rec := recordsOf(r.srv)
+		assert.Equal(t, len(rec), 1)
+		assert.Assert(t, rec[0].State == targetOwned && rec[0].Prepared, "%+v", rec[0])
+		wantOK(t, p.do(cmd("3", "page.click", `{}`)))
+		assert.Equal(t, len(r.browser.left), 1, "the page was blanked under the session")
+	})
+}
