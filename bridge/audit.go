@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -323,17 +324,43 @@ func VerifyAudit(dir string) (AuditReport, error) {
 // ReadAudit calls fn for every entry, oldest first, until it returns false. A
 // line that is no entry is given as it is.
 func ReadAudit(dir string, fn func(e AuditEntry, line []byte) bool) error {
+	return ReadAuditAfter(dir, 0, fn)
+}
+
+// ReadAuditAfter is ReadAudit without the files that were set aside with an
+// entry up to after as their last. It may give entries up to after, too.
+func ReadAuditAfter(dir string, after int64, fn func(e AuditEntry, line []byte) bool) error {
 	files, err := auditFiles(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range files {
+		number := strings.TrimSuffix(strings.TrimPrefix(name, auditPrefix), ".log")
+		if last, err := strconv.ParseInt(number, 10, 64); err == nil && last <= after {
+			continue
+		}
 		more, err := readAuditFile(filepath.Join(dir, name), fn)
 		if err != nil || !more {
 			return err
 		}
 	}
 	return nil
+}
+
+// AuditStamp tells one state of the log's newest file from another.
+type AuditStamp struct {
+	size int64
+	at   time.Time
+}
+
+// StampAudit returns the log's stamp now; the zero one where there is no log.
+// As long as it stays the same there is nothing new to read.
+func StampAudit(dir string) AuditStamp {
+	info, err := os.Stat(filepath.Join(dir, auditName))
+	if err != nil {
+		return AuditStamp{} // reading it says why
+	}
+	return AuditStamp{info.Size(), info.ModTime()}
 }
 
 func readAuditFile(path string, fn func(e AuditEntry, line []byte) bool) (more bool, err error) {

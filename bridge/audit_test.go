@@ -153,6 +153,13 @@ func TestAuditLogAfterACrashAndRotation(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, rep.Problem, "")
 	assert.Assert(t, rep.First > 1)
+	// A reader that has seen all of the older files reads the newest only.
+	var seqs []int64
+	assert.NilError(t, ReadAuditAfter(dir, rep.Head.Seq-1, func(e AuditEntry, _ []byte) bool { seqs = append(seqs, e.Seq); return true }))
+	assert.DeepEqual(t, seqs, []int64{rep.Head.Seq})
+	seqs = nil
+	assert.NilError(t, ReadAuditAfter(dir, rep.Head.Seq-2, func(e AuditEntry, _ []byte) bool { seqs = append(seqs, e.Seq); return true }))
+	assert.DeepEqual(t, seqs, []int64{rep.Head.Seq - 1, rep.Head.Seq})
 	info, err := os.Stat(path)
 	assert.NilError(t, err)
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))

@@ -47,9 +47,9 @@ func logCommand() *command {
 	}
 }
 
-func (a *app) readLog(only string, fn func(bridge.AuditEntry) error) error {
+func (a *app) readLog(only string, after int64, fn func(bridge.AuditEntry) error) error {
 	var failed error
-	err := bridge.ReadAudit(a.globals.stateDir, func(e bridge.AuditEntry, line []byte) bool {
+	err := bridge.ReadAuditAfter(a.globals.stateDir, after, func(e bridge.AuditEntry, line []byte) bool {
 		if line == nil && (only == "" || e.Session == only) {
 			failed = fn(e)
 		}
@@ -66,14 +66,14 @@ func (a *app) showLog(ctx context.Context, only string, lines int, follow bool) 
 		return output{}, usageError("log", "--lines is %d; allowed: 0 to 100000", lines)
 	}
 	entries := []bridge.AuditEntry{}
-	last := int64(0)
+	last, stamp := int64(0), bridge.StampAudit(a.globals.stateDir) // before it is read, so that nothing is passed over
 	collect := func(e bridge.AuditEntry) error {
 		if e.Seq > last {
 			entries, last = append(entries, e), e.Seq
 		}
 		return nil
 	}
-	if err := a.readLog(only, collect); err != nil {
+	if err := a.readLog(only, 0, collect); err != nil {
 		return output{}, err
 	}
 	entries = entries[max(0, len(entries)-lines):]
@@ -101,7 +101,12 @@ func (a *app) showLog(ctx context.Context, only string, lines int, follow bool) 
 			return output{done: true}, nil
 		case <-tick.C:
 		}
-		if err := a.readLog(only, collect); err != nil {
+		now := bridge.StampAudit(a.globals.stateDir)
+		if now == stamp {
+			continue
+		}
+		stamp = now
+		if err := a.readLog(only, last, collect); err != nil {
 			return output{}, err
 		}
 	}
@@ -116,7 +121,7 @@ func (a *app) printEntry(e bridge.AuditEntry) error {
 }
 
 func (a *app) exportLog(only string) (output, error) {
-	return output{done: true}, a.readLog(only, func(e bridge.AuditEntry) error { return writeJSON(a.env.Stdout, e) })
+	return output{done: true}, a.readLog(only, 0, func(e bridge.AuditEntry) error { return writeJSON(a.env.Stdout, e) })
 }
 
 func (a *app) verifyLog() (output, error) {
