@@ -23,10 +23,10 @@ SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # make the time limits of the tests mean less.
 GOTEST := go test -p 2
 
-.PHONY: help demo test check race faults load bench fuzz ext docs golden random quickrace needs chromium display node build laws
+.PHONY: help demo test check race faults load bench fuzz ext docs golden random quickrace needs chromium display node build laws install uninstall release reproducible vet-all packages
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: chromium build ## search, buy and picture in the bundled shop, through the extension
 	$(BUILD)/pi-chrome demo
@@ -100,23 +100,81 @@ golden: needs ## write the golden files anew and show what changed; proves nothi
 build: # the one binary
 	go build -o $(BUILD)/pi-chrome ./cmd/pi-chrome
 
+# A release is a function of the commit and of Go's version: no path, no user
+# and no clock gets in. Its stamp, the time of the commit, tells an owner which
+# of two builds of one version is the newer.
+TARGETS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+STAMP   ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+RELEASE := CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false \
+	-ldflags "-s -w -buildid= -X pi-chrome/cmd/internal/owner.stamp=$(STAMP)"
+SHA256  := $(shell command -v sha256sum >/dev/null && echo sha256sum || echo shasum -a 256)
+
+PREFIX ?= $(HOME)/.local
+DEST   := $(DESTDIR)$(PREFIX)
+# Where the shells and man look below a prefix.
+MAN  := $(DEST)/share/man/man1/pi-chrome.1
+BASH := $(DEST)/share/bash-completion/completions/pi-chrome
+ZSH  := $(DEST)/share/zsh/site-functions/_pi-chrome
+FISH := $(DEST)/share/fish/vendor_completions.d/pi-chrome.fish
+
+install: ## the program, its manual page and completions below PREFIX=~/.local
+	@mkdir -p $(BUILD) $(DEST)/bin $(dir $(MAN) $(BASH) $(ZSH) $(FISH))
+	$(RELEASE) -o $(BUILD)/release/pi-chrome ./cmd/pi-chrome
+	install -m 755 $(BUILD)/release/pi-chrome $(DEST)/bin/pi-chrome
+	@$(BUILD)/release/pi-chrome man >$(MAN)
+	@$(BUILD)/release/pi-chrome completion bash >$(BASH)
+	@$(BUILD)/release/pi-chrome completion zsh >$(ZSH)
+	@$(BUILD)/release/pi-chrome completion fish >$(FISH)
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH: add it to use pi-chrome by name";; esac
+
+uninstall: ## remove what install put below PREFIX; state and extension folder stay
+	rm -f $(DEST)/bin/pi-chrome $(MAN) $(BASH) $(ZSH) $(FISH)
+
+release: | node ## the program for six systems, the Pi package and their checksums, into dist/
+	@rm -rf dist && mkdir -p dist
+	@for target in $(TARGETS); do \
+		export GOOS=$${target%/*} GOARCH=$${target#*/}; \
+		file=dist/pi-chrome-$$GOOS-$$GOARCH; [ $$GOOS != windows ] || file=$$file.exe; \
+		echo "$$file"; $(RELEASE) -o $$file ./cmd/pi-chrome; \
+	done
+	@cd dist && npm pack --offline --silent ../bridge/pi
+	@cd dist && $(SHA256) pi-chrome-* >SHA256SUMS && cat SHA256SUMS
+
+# The second build takes nothing from the first: other folder, empty cache.
+reproducible: ## build a release twice, in two folders, and compare them
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	for copy in one other/deeper; do \
+		mkdir -p "$$dir/$$copy"; \
+		git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C "$$dir/$$copy"; \
+	done; \
+	(cd "$$dir/one" && $(RELEASE) -o ../first ./cmd/pi-chrome); \
+	(cd "$$dir/other/deeper" && GOCACHE="$$dir/cache" $(RELEASE) -o ../../second ./cmd/pi-chrome); \
+	cmp "$$dir/first" "$$dir/second"; \
+	if grep -qa -e "$$dir" -e "$(CURDIR)" "$$dir/first"; then echo "the program names the folder that it was built in" >&2; exit 1; fi; \
+	$(SHA256) <"$$dir/first" | sed 's/-$$/the same twice/'
+
+vet-all: ## go vet, with the tests, for every system of a release
+	@for target in $(TARGETS); do \
+		echo "go vet for $$target"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go vet ./...; \
+	done
+
 needs: chromium display node $(PI) $(MCP) ## install what the tests use and this machine lacks
 
 # Branded Chrome does not load an unpacked extension from the command line, so
 # it does not count here.
 chromium: ## install Debian's Chromium when there is no Chromium nor Chrome for Testing
 	@[ -n "$${PI_CHROME_BROWSER:-}" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
-		$(MAKE) --no-print-directory install PACKAGES="chromium fonts-dejavu-core"
+		$(MAKE) --no-print-directory packages PACKAGES="chromium fonts-dejavu-core"
 
 # The tests start their own X server and window manager and end them.
 display: # for the tests with windows
-	@{ command -v Xvfb && command -v openbox && command -v xdotool && command -v xmessage; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="xvfb openbox xdotool x11-utils"
+	@{ command -v Xvfb && command -v openbox && command -v xdotool && command -v xmessage; } >/dev/null || $(MAKE) --no-print-directory packages PACKAGES="xvfb openbox xdotool x11-utils"
 
 node:
-	@{ command -v node && command -v npm; } >/dev/null || $(MAKE) --no-print-directory install PACKAGES="nodejs npm"
+	@{ command -v node && command -v npm; } >/dev/null || $(MAKE) --no-print-directory packages PACKAGES="nodejs npm"
 
-.PHONY: install
-install:
+packages: # of Debian, by PACKAGES
 	@command -v apt-get >/dev/null || { echo "missing: $(PACKAGES); install them and try again" >&2; exit 1; }
 	$(SUDO) apt-get update -qq </dev/null
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES) </dev/null

@@ -19,10 +19,17 @@ const Version = "0.1.0"
 // Name is how this program calls itself to an owner.
 const Name = "pi-chrome " + Version
 
+// stamp is the time of a release's commit, in RFC 3339. The linker of a release
+// sets it, because a release has no version control data in it.
+var stamp string
+
 // Build is when this program was built: the time of its commit, or of its file
 // where it was built from a changed tree. Between equal versions the later
 // build is the newer.
 var Build = sync.OnceValue(func() time.Time {
+	if t, err := time.Parse(time.RFC3339, stamp); err == nil {
+		return t
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		settings := map[string]string{}
 		for _, s := range info.Settings {
