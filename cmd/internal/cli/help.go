@@ -44,7 +44,7 @@ func commands() ([]*command, error) {
 // ownCommands are the commands that are not an operation's.
 func ownCommands() []*command {
 	return []*command{
-		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
+		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), upgradeExtensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
 		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
