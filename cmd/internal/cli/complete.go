@@ -404,6 +404,8 @@ func (c *completer) ownArguments(ctx context.Context) []candidate {
 	case c.cmd.name == "mcp" && n == 1 && c.args[0] == "config":
 		return words(mcp.Clients()...)
 	case n > 0:
+	case c.cmd.name == "run":
+		return []candidate{{askFiles, ""}}
 	case c.cmd.name == "help", c.cmd.name == "man":
 		return commandNames()
 	case c.cmd.name == "call", c.cmd.name == "operations":

@@ -152,6 +152,7 @@ func TestComplete(t *testing.T) {
 		"clients":                       {[]string{"mcp", "config", "cl"}, []string{"claude-desktop", "claude-code", "cline"}},
 		"items of a list":               {[]string{"mcp", "--profiles", "core,ta"}, []string{"core,tabs"}},
 		"files":                         {[]string{"snapshot", "--trace", "/t"}, []string{":files"}},
+		"a script":                      {[]string{"run", ""}, []string{":files"}},
 		"files after =":                 {[]string{"snapshot", "--trace=/t"}, []string{":files"}},
 		"folders":                       {[]string{"--state-dir", ""}, []string{":folders"}},
 		"another program's line":        {[]string{"sandbox", "--", "ls", ""}, []string{":files"}},

@@ -44,7 +44,7 @@ func commands() ([]*command, error) {
 // ownCommands are the commands that are not an operation's.
 func ownCommands() []*command {
 	return []*command{
-		callCommand(), mcpCommand(), onboardCommand(), extensionCommand(), upgradeExtensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
+		callCommand(), runScriptCommand(), mcpCommand(), onboardCommand(), extensionCommand(), upgradeExtensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
 		attachCommand(), detachCommand(),
 		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
@@ -95,6 +95,7 @@ var exitMeanings = []struct {
 	meaning string
 }{
 	{exitDone, "done"},
+	{exitUnmet, "a script's expectation was not met"},
 	{exitUsage, "usage or invalid input"},
 	{exitRejected, "rejected (nothing happened)"},
 	{exitUnknown, "outcome unknown (it may have happened)"},

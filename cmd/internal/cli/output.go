@@ -15,6 +15,7 @@ import (
 // Exit codes.
 const (
 	exitDone        = 0
+	exitUnmet       = 1 // of a script only
 	exitUsage       = 2
 	exitRejected    = 3
 	exitUnknown     = 4
