@@ -36,9 +36,10 @@ type Case struct {
 	Do   func(s *Scenario)
 }
 
-// alone are the topics whose cases share state on the server, and so cannot run
-// beside others.
-var alone = []string{"apps"}
+// alone are the topics whose cases cannot run beside others: they share state
+// on the server, or say what a tab sees of itself while the window's other tabs
+// are left alone.
+var alone = []string{"apps", "screenshot"}
 
 // RunCases runs every case as a subtest on the lane, as many at a time as the
 // flag -parallel says, each with a tab of its own.
