@@ -68,6 +68,19 @@ func launchChromium(t *testing.T, s *Server) {
 	done, err := s.relay.Pairing().Wait(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, done.State, PairingDone)
+	// The extension knows it too once it has come back: an owner that ends
+	// before that leaves it unpaired.
+	for {
+		changed := s.profiles.changed()
+		if s.profiles.anyLive() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatal("the paired browser did not connect")
+		}
+	}
 }
 
 // TestOwnedTabsInChromium gives a session a tab in a real browser, kills the
