@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -185,6 +186,18 @@ func (a agent) open(app string) {
 	assert.NilError(a.s.T, response.Body.Close())
 	assert.Equal(a.s.T, response.StatusCode, http.StatusNoContent)
 	a.s.Call("page.navigate", map[string]any{"url": a.s.Site.URL("apps/" + app + "/index.html"), "waitUntilLoad": true})
+}
+
+// serverUntil reads what the server has until it holds what the page said.
+func (a agent) serverUntil(app string, state any, ok func() bool) {
+	a.s.T.Helper()
+	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		a.server(app, state)
+		if ok() {
+			return
+		}
+		assert.Assert(a.s.T, time.Now().Before(limit), "the server of %s has %+v", app, state)
+	}
 }
 
 // server reads what the application's server knows.
