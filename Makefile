@@ -106,7 +106,7 @@ build: # the one binary
 TARGETS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STAMP   ?= $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 RELEASE := CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false \
-	-ldflags "-s -w -buildid= -X pi-chrome/cmd/internal/owner.stamp=$(STAMP)"
+	-ldflags "-s -w -buildid= -X $$(go list -m)/cmd/internal/owner.stamp=$(STAMP)"
 SHA256  := $(shell command -v sha256sum >/dev/null && echo sha256sum || echo shasum -a 256)
 
 PREFIX ?= $(HOME)/.local
