@@ -131,6 +131,7 @@ uninstall: ## remove what install put below PREFIX; state and extension folder s
 	rm -f $(DEST)/bin/pi-chrome $(MAN) $(BASH) $(ZSH) $(FISH)
 
 release: | node ## the program for six systems, the Pi package and their checksums, into dist/
+	@[ -z "$$(git status --porcelain 2>/dev/null)" ] || echo "the tree has changes: this is not the commit of $(STAMP)" >&2
 	@rm -rf dist && mkdir -p dist
 	@for target in $(TARGETS); do \
 		export GOOS=$${target%/*} GOARCH=$${target#*/}; \
