@@ -155,6 +155,8 @@ func (s *Server) admin(ctx context.Context, method string, params json.RawMessag
 		return reply(st, err)
 	case "sessions":
 		return reply(s.sessionList(ctx), nil)
+	case "running":
+		return reply(s.running(), nil)
 	case "doctor":
 		return s.doctor(ctx)
 	case "outcome":

@@ -339,7 +339,7 @@ func (c *Client) Request(ctx context.Context, method string, params, out any) er
 }
 
 // lookups are the requests that change nothing.
-var lookups = map[string]bool{"owner": true, "status": true, "sessions": true, "doctor": true, "outcome": true, "pairing.status": true, "pairing.wait": true}
+var lookups = map[string]bool{"owner": true, "status": true, "sessions": true, "running": true, "doctor": true, "outcome": true, "pairing.status": true, "pairing.wait": true}
 
 func (c *Client) request(ctx context.Context, cn *conn, method string, params, out any) error {
 	req := wire.Request{Type: wire.TypeRequest, ID: NewID(), Method: method}

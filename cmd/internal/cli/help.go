@@ -46,7 +46,7 @@ func ownCommands() []*command {
 	return []*command{
 		callCommand(), runScriptCommand(), mcpCommand(), onboardCommand(), extensionCommand(), upgradeExtensionCommand(), piCommand(), piHostCommand(), doctorCommand(), unpairCommand(), forgetCommand(),
 		attachCommand(), detachCommand(),
-		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), serveCommand(), stopCommand(),
+		statusCommand(), authorizeCommand(), revokeCommand(), cleanupCommand(), cleanupAllCommand(), sessionsCommand(), outcomeCommand(), logCommand(), watchCommand(), serveCommand(), stopCommand(),
 		demoCommand(), sandboxCommand(), smokeCommand(), operationsCommand(), versionCommand(), helpCommand(),
 		completionCommand(), completeCommand(), skillCommand(), manCommand(),
 	}

@@ -21,10 +21,16 @@ type idleHandler struct{ bridge.Handler }
 // logOwner runs an owner on the state folder of env and speaks to it.
 func logOwner(t *testing.T, env Environment) *client.Client {
 	t.Helper()
+	return ownerWith(t, env, idleHandler{})
+}
+
+// ownerWith is logOwner with a handler that may be sent commands.
+func ownerWith(t *testing.T, env Environment, h bridge.Handler) *client.Client {
+	t.Helper()
 	port, err := strconv.Atoi(env.Getenv("PI_CHROME_PORT"))
 	assert.NilError(t, err)
 	dir := env.Getenv("PI_CHROME_STATE_DIR")
-	s, err := bridge.Listen(bridge.Options{Port: port, StateDir: dir, ExtensionID: strings.Repeat("a", 32), Handler: idleHandler{}, Version: "1.2.3"})
+	s, err := bridge.Listen(bridge.Options{Port: port, StateDir: dir, ExtensionID: strings.Repeat("a", 32), Handler: h, Version: "1.2.3"})
 	assert.NilError(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(context.Background()) }()

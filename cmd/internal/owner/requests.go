@@ -55,6 +55,11 @@ func Sessions(ctx context.Context, c *client.Client) ([]bridge.SessionStatus, er
 	return ask[[]bridge.SessionStatus](ctx, c, "sessions", nil)
 }
 
+// Running lists the commands that the owner has in hand.
+func Running(ctx context.Context, c *client.Client) ([]bridge.RunningCommand, error) {
+	return ask[[]bridge.RunningCommand](ctx, c, "running", nil)
+}
+
 // Authorize lets a session use the browser, for so many minutes or, with 0,
 // until it is revoked.
 func Authorize(ctx context.Context, c *client.Client, session string, minutes int) (bridge.Authorization, error) {
