@@ -273,7 +273,9 @@ func (w *fakeWorker) openScope(scope wire.Scope, key string) *fakeWorker {
 func (w *fakeWorker) connect(scope wire.Scope) bool {
 	owner, mine := memPair()
 	done := make(chan struct{})
+	w.mu.Lock() // the reader of the socket before may still look
 	w.sock, w.served = mine, done
+	w.mu.Unlock()
 	r := w.p.relay
 	if !r.enter() {
 		close(done)
