@@ -33,6 +33,10 @@ const (
 	OwnedTab TabUse = "existing" // an existing tab, never allocated implicitly; not debugged
 )
 
+// EnableTool is the tool with which a model asks a surface for the tools of one
+// more of [Profiles]. It is no operation: nothing of it reaches the owner.
+const EnableTool = "chrome_enable"
+
 // Verb is what an operation is to a policy of a session.
 type Verb string
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -118,7 +117,7 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 	}
 	defer done()
 	cmd := wire.Command{
-		Type: wire.TypeCommand, ID: newID(), Operation: desc.Name, Browser: a.globals.browser, Input: raw,
+		Type: wire.TypeCommand, ID: client.NewID(), Operation: desc.Name, Browser: a.globals.browser, Input: raw,
 		Session: a.sessionOf(), Trace: a.globals.trace, DeadlineMs: int(a.globals.timeout.Milliseconds()),
 	}
 	res, err := c.Command(ctx, cmd, a.progress)
@@ -158,14 +157,6 @@ func stepsCode(value json.RawMessage) int {
 		return exitOf(last.Error)
 	}
 	return exitDone
-}
-
-// newID is a random UUID.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails: it ends the program when the system has no randomness
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // afterInterrupt is how long an interrupted command may take to tell what

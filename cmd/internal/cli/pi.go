@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/pi"
+	"pi-chrome/cmd/internal/install"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/pihost"
 	"pi-chrome/driver/op"
@@ -97,7 +97,7 @@ func (a *app) installPi(dir string) (output, error) {
 	ours[pi.ProgramFile] = note.Bytes()
 	written := 0
 	for name, content := range ours {
-		changed, err := writeChanged(filepath.Join(dir, name), content)
+		changed, err := install.Replace(filepath.Join(dir, name), content, 0o644)
 		if err != nil {
 			return output{}, failed(err)
 		}
@@ -127,27 +127,6 @@ func (a *app) installPi(dir string) (output, error) {
 	}
 	text += "start pi, or /reload in a running one; then /chrome onboard and /chrome authorize\n"
 	return output{value: map[string]any{"dir": dir, "written": written, "removed": removed}, text: text}, nil
-}
-
-// writeChanged writes a file beside its place and renames it, unless it holds
-// the content already.
-func writeChanged(path string, content []byte) (bool, error) {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
-		return false, nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return false, err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return false, errors.Join(err, os.Remove(f.Name()))
-	}
-	return true, nil
 }
 
 func piHostCommand() *command {

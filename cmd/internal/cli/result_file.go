@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"pi-chrome/bridge/client"
 	"pi-chrome/driver/op"
 )
 
@@ -42,7 +43,7 @@ func createResult(name string) (*resultFile, error) {
 	if info != nil {
 		mode = 0o600 // until it has the old one's
 	}
-	temp, err := os.OpenFile(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+newID()[:8]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	temp, err := os.OpenFile(filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+client.NewID()[:8]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, bad("there is no folder " + filepath.Dir(name))
 	}

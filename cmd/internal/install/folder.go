@@ -109,7 +109,7 @@ func (f Folder) Write(port int) (Report, error) {
 	}
 	before := f.list()
 	for _, name := range sortedKeys(want) {
-		changed, err := replace(filepath.Join(f.Dir, filepath.FromSlash(name)), want[name], 0o644)
+		changed, err := Replace(filepath.Join(f.Dir, filepath.FromSlash(name)), want[name], 0o644)
 		if err != nil {
 			return r, fmt.Errorf("writing the extension: %w", err)
 		}
@@ -135,7 +135,7 @@ func (f Folder) Write(port int) (Report, error) {
 	if err != nil {
 		return r, fmt.Errorf("encoding the list of files: %w", err)
 	}
-	if _, err := replace(filepath.Join(f.Dir, listFile), append(list, '\n'), 0o644); err != nil {
+	if _, err := Replace(filepath.Join(f.Dir, listFile), append(list, '\n'), 0o644); err != nil {
 		return r, fmt.Errorf("writing the list of files: %w", err)
 	}
 	// A token of a pairing that is going on stays.
@@ -204,7 +204,7 @@ func (f Folder) writeBridge(b bridgeJSON) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", bridgeFile, err)
 	}
-	if _, err := replace(filepath.Join(f.Dir, bridgeFile), append(data, '\n'), 0o600); err != nil {
+	if _, err := Replace(filepath.Join(f.Dir, bridgeFile), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing %s: %w", bridgeFile, err)
 	}
 	return nil
@@ -253,8 +253,10 @@ func (f Folder) Info() (Info, error) {
 	return info, nil
 }
 
-// replace gives the file the content and reports whether that changed it.
-func replace(path string, data []byte, mode fs.FileMode) (bool, error) {
+// Replace gives the file at path the content and the mode, whole or not at all,
+// and reports whether that changed the content. Missing folders are made, for
+// their owner alone. Errors are those of the file system.
+func Replace(path string, data []byte, mode fs.FileMode) (bool, error) {
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, data) {
 		return false, os.Chmod(path, mode)
 	}

@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/bridge/client"
+	"pi-chrome/driver/op"
 )
 
 // served is an HTTP server of tools in this process.
@@ -94,7 +95,7 @@ func TestHTTPConnectionsAreApart(t *testing.T) {
 	_, err := s.connect(t, nil)
 	assert.ErrorContains(t, err, "Service Unavailable")
 
-	_, err = all[0].CallTool(t.Context(), &sdk.CallToolParams{Name: enableTool, Arguments: map[string]any{"profile": "tabs"}})
+	_, err = all[0].CallTool(t.Context(), &sdk.CallToolParams{Name: op.EnableTool, Arguments: map[string]any{"profile": "tabs"}})
 	assert.NilError(t, err)
 	count := func(c *sdk.ClientSession) int {
 		list, err := c.ListTools(t.Context(), nil)

@@ -79,7 +79,7 @@ func TestAnnotations(t *testing.T) {
 		assert.Equal(t, h.IdempotentHint, reads, tool)
 		assert.Equal(t, *h.OpenWorldHint, true, tool)
 	}
-	_, offered := hints[enableTool]
+	_, offered := hints[op.EnableTool]
 	assert.Assert(t, !offered, "there is nothing left to enable")
 }
 

@@ -12,10 +12,6 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// enableTool activates profiles. It is no operation: nothing of it reaches the
-// owner.
-const enableTool = "chrome_enable"
-
 // ParseProfiles reads a list such as "core,tabs", or "all". The error is an
 // *op.Error of kind invalid.
 func ParseProfiles(list string) ([]string, error) {
@@ -81,7 +77,7 @@ func (f *face) addEnable() {
 		panic(err) // strings only
 	}
 	f.server.AddTool(&sdk.Tool{
-		Name: enableTool, Description: strings.TrimSuffix(b.String(), ";") + ".", InputSchema: json.RawMessage(schema),
+		Name: op.EnableTool, Description: strings.TrimSuffix(b.String(), ";") + ".", InputSchema: json.RawMessage(schema),
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(false), IdempotentHint: true, OpenWorldHint: new(false)},
 	}, f.enable)
 }
@@ -95,7 +91,7 @@ func (f *face) enable(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	_ = json.Unmarshal(req.Params.Arguments, &in)
 	profile := in.Profile
 	if !slices.Contains(op.Profiles, profile) {
-		return failed("", op.Invalidf("%s: field %q is %q; allowed: %s", enableTool, "profile", profile, strings.Join(op.Profiles[1:], ", ")).WithDetail("field", "profile")), nil
+		return failed("", op.Invalidf("%s: field %q is %q; allowed: %s", op.EnableTool, "profile", profile, strings.Join(op.Profiles[1:], ", ")).WithDetail("field", "profile")), nil
 	}
 	f.mu.Lock()
 	known := slices.Contains(f.active, profile)

@@ -11,10 +11,6 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// EnableTool is the tool that activates a profile's tools. It never leaves the
-// surface.
-const EnableTool = "chrome_enable"
-
 // tool is one tool as Pi registers it.
 type tool struct {
 	Name          string `json:"name"`
@@ -100,7 +96,7 @@ func enable(list []op.Descriptor) enableTool {
 	}
 	return enableTool{
 		tool: tool{
-			Name: EnableTool, Label: label(EnableTool), PromptSnippet: "Make more Chrome tools available.",
+			Name: op.EnableTool, Label: label(op.EnableTool), PromptSnippet: "Make more Chrome tools available.",
 			Description: "Make a profile of further Chrome tools available at once. " + strings.Join(lines, "; ") + ".",
 			Parameters: &jsonschema.Schema{
 				Type: "object", Required: []string{"profile"}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
