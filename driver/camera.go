@@ -34,7 +34,8 @@ type camera struct {
 	quality int64 // of a jpeg
 	metrics page.GetLayoutMetricsResult
 	view    viewSize
-	bytes   int // of the data URLs so far
+	bytes   int      // of the data URLs so far
+	last    *shutter // the picture that was asked for last
 }
 
 // viewSize is the size of the viewport in CSS px, scroll bars included, and
@@ -210,14 +211,6 @@ func (s *camera) keep(data []byte) (string, error) {
 // shoot pictures the viewport, or the clip wherever in the page it lies.
 func (s *camera) shoot(ctx context.Context, format page.CaptureScreenshotFormat, clip *page.Viewport) ([]byte, error) {
 	data, err := s.capture(ctx, format, clip)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		// No frame came: a navigation or the window may have ended what the
-		// lease holds. To picture a page again changes nothing.
-		if err := errors.Join(s.t.releaseFrames(ctx), s.t.leaseFrames(ctx)); err != nil {
-			return nil, err
-		}
-		data, err = s.capture(ctx, format, clip)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("picturing the page: %w", err)
 	}
@@ -232,19 +225,73 @@ func (s *camera) shoot(ctx context.Context, format page.CaptureScreenshotFormat,
 	return data, nil
 }
 
-// shotBound is how long one picture may take; it needs a tenth of a second.
-const shotBound = 10 * time.Second
+const (
+	// frameBound is how long a picture is waited for before the frame lease
+	// is taken anew; it needs a tenth of a second.
+	frameBound = 3 * time.Second
+	// shotBound is how long one picture may take.
+	shotBound = 12 * time.Second
+)
 
+// shutter is one picture that Chrome was asked for.
+type shutter struct {
+	data  []byte
+	err   error
+	ended chan struct{}
+}
+
+// capture asks for one picture and waits for it. Chrome cannot be told to
+// leave it, and of two at a time the end of the first moves back what the
+// second pictures: so a picture that does not come is helped and not asked for
+// again, and s.last says when Chrome is done with one whose caller has gone.
 func (s *camera) capture(ctx context.Context, format page.CaptureScreenshotFormat, clip *page.Viewport) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, shotBound, fmt.Errorf("no picture came within %s: %w", shotBound, context.DeadlineExceeded))
-	defer cancel()
 	surface, beyond := true, clip != nil
 	params := page.CaptureScreenshotParams{Format: format, Clip: clip, FromSurface: &surface, CaptureBeyondViewport: &beyond}
 	if format == page.CaptureScreenshotFormatJpeg {
 		params.Quality = &s.quality
 	}
-	res, err := call(ctx, s.t.conn, page.CaptureScreenshot, params)
-	return res.Data, err
+	shot := &shutter{ended: make(chan struct{})}
+	s.last = shot
+	s.t.shots.Go(func() {
+		defer close(shot.ended)
+		ctx, cancel := context.WithTimeoutCause(s.t.ctx, shotBound, fmt.Errorf("no picture came within %s: %w", shotBound, context.DeadlineExceeded))
+		defer cancel()
+		res, err := call(ctx, s.t.conn, page.CaptureScreenshot, params)
+		shot.data, shot.err = res.Data, err
+	})
+	slow := time.NewTimer(frameBound)
+	defer slow.Stop()
+	for {
+		select {
+		case <-shot.ended:
+			return shot.data, shot.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-slow.C:
+			// No frame came: a navigation or the window may have ended what
+			// the lease holds.
+			if err := errors.Join(s.t.releaseFrames(ctx), s.t.leaseFrames(ctx)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// whenIdle calls release when Chrome has no picture of this camera under way.
+func (s *camera) whenIdle(release func()) {
+	if s.last == nil {
+		release()
+		return
+	}
+	select {
+	case <-s.last.ended:
+		release()
+	default:
+		s.t.shots.Go(func() {
+			<-s.last.ended
+			release()
+		})
+	}
 }
 
 // planError explains a capture that would pass a bound.

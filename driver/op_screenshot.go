@@ -159,8 +159,8 @@ func screenshot(ctx context.Context, c *Call, in ScreenshotIn) (ScreenshotOut, e
 	if err != nil {
 		return ScreenshotOut{}, err
 	}
-	defer release()
 	shot := camera{t: t, main: main, format: page.CaptureScreenshotFormatPng, quality: 80}
+	defer shot.whenIdle(release)
 	if in.Format == "jpeg" {
 		shot.format = page.CaptureScreenshotFormatJpeg
 		if in.Quality != nil {

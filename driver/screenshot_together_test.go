@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"sync"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -32,7 +33,7 @@ func cells(s *drivertest.Scenario, n int) error {
 		if img.Bounds().Dx() != 3000 {
 			return fmt.Errorf("tile %d is %v", i, img.Bounds())
 		}
-		for y := range img.Bounds().Dy() {
+		for y := 0; y < img.Bounds().Dy(); y += 7 {
 			for x := 5; x < 3000; x += 10 {
 				want := color.RGBA{uint8(x / 100 * 8), uint8((y + int(tile.Y)) / 100 * 9), uint8(40 + 50*n), 255}
 				if got := color.RGBAModel.Convert(img.At(x, y)); got != want {
@@ -144,4 +145,48 @@ func TestScreenshotAndInput(t *testing.T) {
 	var hits []string
 	assert.NilError(t, json.Unmarshal([]byte(s.Eval("hits")), &hits))
 	assert.DeepEqual(t, hits, want)
+}
+
+// TestScreenshotLeft leaves a picture of the whole page while Chrome works on
+// it: the next one waits for Chrome, since two at a time spoil each other.
+func TestScreenshotLeft(t *testing.T) {
+	s := start(t, "screenshot/cells.html#2")
+	s.Call("page.screenshot", `{}`)
+	r := recorded(s)
+	r.Reset()
+	d := New(nil)
+	defer d.Close()
+	run := func(ctx context.Context) error {
+		_, err := d.Run(ctx, "page.screenshot", &Call{Conn: s.Conn}, json.RawMessage(`{"fullPage":true}`))
+		return err
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	r.BeforeNth("Page.captureScreenshot", 2, func() {
+		leave()
+		<-done
+	})
+	assert.ErrorContains(t, run(ctx), "canceled")
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	assert.ErrorContains(t, run(short), "another picture")
+	assert.Equal(t, r.Count("Page.captureScreenshot"), 2)
+	close(done)
+	assert.NilError(t, run(t.Context()))
+	assert.NilError(t, cells(s, 2))
+}
+
+// TestScreenshotWithoutFrame has a picture wait for a frame that does not
+// come: the lease is taken anew, and no second picture is asked for.
+func TestScreenshotWithoutFrame(t *testing.T) {
+	s := start(t, "screenshot/cells.html#3")
+	s.Call("page.screenshot", `{}`)
+	r := recorded(s)
+	r.Reset()
+	again := make(chan struct{})
+	r.BeforeNth("Page.startScreencast", 1, func() { close(again) })
+	r.BeforeNth("Page.captureScreenshot", 2, func() { <-again })
+	assert.NilError(t, cells(s, 3))
+	assert.Equal(t, r.Count("Page.stopScreencast"), 1)
+	assert.Equal(t, r.Count("Page.captureScreenshot"), 4*3)
 }

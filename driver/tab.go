@@ -65,6 +65,7 @@ type Tab struct {
 
 	events    sync.Mutex     // held while an event is taken in
 	answering sync.WaitGroup // answers to dialogs that are on their way
+	shots     sync.WaitGroup // pictures that are under way; see camera.go
 	capture   capture        // console and network; see capture.go
 
 	pins map[string]func() // what keeps the debugger attached, with how to end it
@@ -115,6 +116,7 @@ func (t *Tab) close() {
 	//lint:ignore SA2001 the lock is waited for, not held
 	t.events.Unlock()
 	t.answering.Wait()
+	t.shots.Wait()
 	<-t.done
 	t.mu.Lock()
 	defer t.mu.Unlock()
