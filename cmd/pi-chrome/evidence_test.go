@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -13,6 +14,9 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"pi-chrome/bridge/wire"
+	"pi-chrome/cmd/internal/guide"
 )
 
 // provoked says which test provokes each error code for real: a file, and the
@@ -148,15 +152,22 @@ func body(t *testing.T, names []string, place string) string {
 	return ""
 }
 
-// TestRepoCodesAreProvoked holds that each error code has a test that brings it
-// about. A new code needs a row.
-func TestRepoCodesAreProvoked(t *testing.T) {
-	names := tracked(t)
+// errorCodes are the codes of driver/op by the names of their constants.
+func errorCodes(t *testing.T) map[string]string {
+	t.Helper()
 	codes := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^\t(\w+)\s+Code = "([^"]+)"`).FindAllStringSubmatch(string(read(t, "driver/op/codes.go")), -1) {
 		codes[m[1]] = m[2]
 	}
 	assert.Assert(t, len(codes) > 60, "%d codes", len(codes))
+	return codes
+}
+
+// TestRepoCodesAreProvoked holds that each error code has a test that brings it
+// about. A new code needs a row.
+func TestRepoCodesAreProvoked(t *testing.T) {
+	names := tracked(t)
+	codes := errorCodes(t)
 	for name, code := range codes {
 		place, ok := provoked[name]
 		if !ok {
@@ -181,6 +192,112 @@ func TestRepoCodesAreProvoked(t *testing.T) {
 			t.Errorf("%s: %s does not name %s", failure, told[1], told[0])
 		}
 	}
+}
+
+// TestRepoCodesAreExplained holds that docs/troubleshooting.md says of each
+// code, and of nothing else, what it means, whether it had an effect and what
+// to do; that it does not call harmless what the code tells as unknown; and
+// that it explains each refusal of the extension.
+func TestRepoCodesAreExplained(t *testing.T) {
+	const document = "docs/troubleshooting.md"
+	text := string(read(t, document))
+	errorPart, refusalPart, ok := strings.Cut(text, "\n## When the extension is refused\n")
+	assert.Assert(t, ok, "%s has no part about refusals", document)
+
+	entries := map[string]string{}
+	heads := regexp.MustCompile(`(?m)^### (.*)\n`).FindAllStringSubmatchIndex(errorPart, -1)
+	for _, h := range heads {
+		code := errorPart[h[2]:h[3]]
+		entry, _, _ := strings.Cut(errorPart[h[1]:], "\n#")
+		if entries[code] != "" {
+			t.Errorf("%s has two entries for %s", document, code)
+		}
+		entries[code] = strings.Join(strings.Fields(entry), " ")
+	}
+	shape := regexp.MustCompile(`^\S.*[.!?)] \*\*Effect:\*\* \S.*[.] \*\*Do:\*\* \S.*[.]$`)
+	known := map[string]bool{}
+	unknown := toldAsUnknown(t)
+	for name, code := range errorCodes(t) {
+		known[code] = true
+		switch entry := entries[code]; {
+		case entry == "":
+			t.Errorf("%s has no entry for %s", document, code)
+		case !shape.MatchString(entry):
+			t.Errorf("%s does not say of %s what it means, its **Effect:** and what to **Do:**", document, code)
+		case unknown[name] != "" && !strings.Contains(entry, "outcome-unknown"):
+			t.Errorf("%s tells %s as outcome-unknown; the entry of %s does not", unknown[name], code, document)
+		}
+	}
+	for code := range entries {
+		if !known[code] {
+			t.Errorf("%s explains %s, which is no code", document, code)
+		}
+	}
+
+	refusals := map[string]bool{}
+	for _, code := range wire.RefusalCodes {
+		refusals[string(code)] = true
+	}
+	_, table, _ := strings.Cut(string(read(t, "extension/popup_text.js")), "const refusals = {\n")
+	table, _, _ = strings.Cut(table, "\n};")
+	for _, m := range regexp.MustCompile(`(?m)^  "?([a-z-]+)"?: \{$`).FindAllStringSubmatch(table, -1) {
+		refusals[m[1]] = true
+	}
+	assert.Assert(t, len(refusals) > len(wire.RefusalCodes), "the popup has no code of its own")
+	explained := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?`) \\| .+ \\| .+ \\|$").FindAllStringSubmatch(refusalPart, -1) {
+		for code := range strings.SplitSeq(strings.ReplaceAll(row[1], "`", ""), ", ") {
+			explained[code] = true
+			if !refusals[code] {
+				t.Errorf("%s explains the refusal %s, which there is not", document, code)
+			}
+		}
+	}
+	for code := range refusals {
+		if !explained[code] {
+			t.Errorf("%s does not explain the refusal %s", document, code)
+		}
+	}
+
+	// What the program finds in the document is all of it.
+	var found []string
+	for _, trouble := range guide.Troubles() {
+		found = append(found, trouble.Code)
+	}
+	all := slices.Sorted(maps.Keys(known))
+	all = append(all, slices.Collect(maps.Keys(refusals))...)
+	slices.Sort(all)
+	assert.DeepEqual(t, found, slices.Compact(all))
+}
+
+// toldAsUnknown are the codes that the program gives to errors with a possible
+// effect, each with a place that does so.
+func toldAsUnknown(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for dir, files := range sources(t) {
+		for _, file := range files {
+			if file.test || slices.Contains(support, dir) {
+				continue
+			}
+			ast.Inspect(file.syntax, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok || len(call.Args) == 0 {
+					return true
+				}
+				called, isSelector := call.Fun.(*ast.SelectorExpr)
+				if !isSelector || !slices.Contains([]string{"Unknown", "unanswered"}, called.Sel.Name) {
+					return true
+				}
+				if code, ok := call.Args[0].(*ast.SelectorExpr); ok {
+					found[code.Sel.Name] = file.at(call.Pos())
+				}
+				return true
+			})
+		}
+	}
+	assert.Assert(t, len(found) > 10, "%d codes are told as outcome-unknown", len(found))
+	return found
 }
 
 // TestRepoInvariantsAreNamed holds that each invariant of the design is named

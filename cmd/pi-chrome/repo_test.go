@@ -58,6 +58,7 @@ var imports = map[string][]string{
 		cdproto + "/cdp", cdproto + "/cdp/jsonv2", cdproto + "/target", "github.com/coder/websocket", "go.etcd.io/bbolt", "go.etcd.io/bbolt/errors",
 	},
 	"bridge/pi": {},
+	"docs":      {},
 	"extension": {},
 	"fixtures":  {},
 }

@@ -406,7 +406,9 @@ func (c *completer) ownArguments(ctx context.Context) []candidate {
 	case n > 0:
 	case c.cmd.name == "run":
 		return []candidate{{askFiles, ""}}
-	case c.cmd.name == "help", c.cmd.name == "man":
+	case c.cmd.name == "help":
+		return append(commandNames(), candidate{errorsTopic, "what the code of an error means"})
+	case c.cmd.name == "man":
 		return commandNames()
 	case c.cmd.name == "call", c.cmd.name == "operations":
 		return tools()

@@ -161,6 +161,7 @@ func TestComplete(t *testing.T) {
 		"the value that comes is text":  {[]string{"snapshot", "--query", "--m"}, nil},
 		"time for authorize":            {[]string{"authorize", "i"}, []string{"indefinite"}},
 		"help knows commands":           {[]string{"help", "tab-c"}, []string{"tab-close", "tab-claim"}},
+		"help knows errors":             {[]string{"help", "err"}, []string{"errors"}},
 		"nothing after help's command":  {[]string{"help", "click", ""}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { assert.DeepEqual(t, completed(t, c.line...), c.want) })

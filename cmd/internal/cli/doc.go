@@ -7,6 +7,7 @@
 //
 //	pi-chrome: error: what failed
 //	pi-chrome: hint: what to do next
+//	pi-chrome: code: stale-action-ref (see pi-chrome help stale-action-ref)
 //
 // and progress goes to stderr only when that is a terminal and --quiet was not
 // given. --output puts the result, never an error, into a file. Exit codes: 0 done,

@@ -82,7 +82,8 @@ func findCommand(name string) (*command, error) {
 
 func helpCommand() *command {
 	return &command{
-		name: "help", group: groupMore, args: "[COMMAND]", summary: "Show the commands, or the usage of one.",
+		name: "help", group: groupMore, args: "[COMMAND|CODE|errors]", summary: "Show the commands, the usage of one, or what the code of an error means.",
+		doc:     "pi-chrome help stale-action-ref says what that error means, whether it had an effect, and what to do; pi-chrome help errors says it of every code.",
 		prepare: func(a *app, _ *pflag.FlagSet) runFunc { return a.help },
 	}
 }

@@ -117,6 +117,10 @@ func printError(w io.Writer, e *op.Error) {
 	if e.Hint != "" {
 		fmt.Fprintf(w, "pi-chrome: hint: %s\n", e.Hint)
 	}
+	// What is wrong with an input the message says in full.
+	if e.Kind != op.Invalid {
+		fmt.Fprintf(w, "pi-chrome: code: %s (see pi-chrome help %[1]s)\n", e.Code)
+	}
 }
 
 // asError returns err as the one error type. Errors of this machine (a file

@@ -139,7 +139,7 @@ func TestResultLost(t *testing.T) {
 	env, _, errs := testEnv(t, nil)
 	env.Stdout = full{}
 	assert.Equal(t, Run(t.Context(), env, []string{"version"}), exitUnknown)
-	assert.Equal(t, errs.String(), "pi-chrome: error: the command was done, but its result could not be written to stdout: the disk is full\n")
+	assert.Equal(t, errs.String(), "pi-chrome: error: the command was done, but its result could not be written to stdout: the disk is full\npi-chrome: code: internal (see pi-chrome help internal)\n")
 
 	env, _, errs = testEnv(t, nil)
 	a := &app{env: env, stdout: env.Stdout, stderr: env.Stderr}
@@ -174,7 +174,7 @@ func TestQuiet(t *testing.T) {
 		_, res, err := a.runCommand(t.Context(), cmd, nil)
 		assert.Equal(t, a.finish(t.Context(), "talk", res, err), exitRejected)
 		assert.Equal(t, out.String(), "")
-		want := "pi-chrome: error: it failed\n"
+		want := "pi-chrome: error: it failed\npi-chrome: code: internal (see pi-chrome help internal)\n"
 		if !quiet {
 			want = "a note\n\r\x1b[Ktiles 1/2an instruction\n" + want
 		}

@@ -222,7 +222,10 @@ func (a *app) help(_ context.Context, args []string) (output, error) {
 		if d, derr := findOperation(args[0]); derr == nil {
 			return a.helpOf(operationCommand(d))
 		}
+		if out, ok := helpOfCode(args[0]); ok {
+			return out, nil
+		}
 		return output{}, err
 	}
-	return output{}, usageError("help", "pi-chrome help takes one command, but got %q", strings.Join(args, " "))
+	return output{}, usageError("help", "pi-chrome help takes one command or code, but got %q", strings.Join(args, " "))
 }
