@@ -222,6 +222,13 @@ func (p *Pairing) Pick(label string) error {
 	}
 	select {
 	case a.picks <- ids[0]:
+		// Here and not where it is received: the status that follows the pick
+		// shows it.
+		a.set(func(s *PairingStatus) {
+			if s.State == PairingAmbiguous {
+				s.State = PairingWaiting
+			}
+		})
 		return nil
 	case <-a.done:
 		return op.Reject(op.PairingUnavailable, "the pairing has ended in the meantime")
@@ -333,7 +340,6 @@ func (a *attempt) run() {
 			}
 			// Fewer than wanted: the next offer opens another window.
 		case picked = <-a.picks:
-			a.set(func(s *PairingStatus) { s.State = PairingWaiting })
 		case <-expiry.C:
 			end(PairingExpired, &refusal{wire.RefuseTokenOld, "The pairing token has expired. Run pi-chrome onboard again."})
 			return
