@@ -283,9 +283,7 @@ func (t *Tab) detach(ctx context.Context) error {
 	_, err = t.conn.do(ctx, &call{
 		name: "debugger.detach", what: fmt.Sprintf("detaching the debugger from tab %d", id), args: args, tab: t, bound: attachBound,
 		apply: func(_ json.RawMessage, err error) {
-			// Chrome's error means that it was not attached any more, or that
-			// the tab is gone: what was wanted.
-			if _, refused := errors.AsType[*op.ProtocolError](err); err != nil && !refused {
+			if err != nil && !isDetached(err) {
 				return
 			}
 			t.mu.Lock()
@@ -297,13 +295,21 @@ func (t *Tab) detach(ctx context.Context) error {
 			}
 		},
 	})
-	if _, ok := errors.AsType[*op.ProtocolError](err); ok {
+	if isDetached(err) {
 		return nil
 	}
 	if err != nil && !errors.Is(err, op.ErrNotDelivered) {
 		t.interrupt() // it may be detached
 	}
 	return err
+}
+
+// isDetached reports whether Chrome refused to detach because that is what was
+// wanted: nothing of ours is attached any more, or the tab is gone. Any other
+// refusal leaves it open, and what was spoiled stays so.
+func isDetached(err error) bool {
+	p, ok := errors.AsType[*op.ProtocolError](err)
+	return ok && (strings.HasPrefix(p.Message, "Debugger is not attached to the") || strings.HasPrefix(p.Message, "No tab with"))
 }
 
 // ResetSession ends the debugger session, and with it all that is registered in it,
