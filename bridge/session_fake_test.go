@@ -538,7 +538,9 @@ func (r *rig) start() {
 	assert.NilError(r.t, err)
 	r.srv, err = newServer(Options{StateDir: r.dir, ExtensionID: pinnedExtension, Handler: r.handler, Version: "1.0.0", IdleTimeout: -1}, r.secret, st, snap)
 	assert.NilError(r.t, err)
-	r.srv.profiles, r.srv.tabs = r.profiles, fakeTabs{r.profiles.list}
+	if r.profiles != nil { // else the browsers are those of the relay
+		r.srv.profiles, r.srv.tabs = r.profiles, fakeTabs{r.profiles.list}
+	}
 }
 
 func (r *rig) close() {
@@ -574,6 +576,7 @@ type program struct {
 	progress []*wire.Progress
 	wake     chan struct{}
 	gone     chan struct{}
+	heard    func(frame any) // when set, told of every frame
 }
 
 func (r *rig) dial() *program {
@@ -643,6 +646,9 @@ func (p *program) read() {
 		v, err := wire.DecodeForClient(raw)
 		if err != nil {
 			panic(fmt.Sprintf("frame of the owner: %v: %s", err, raw))
+		}
+		if p.heard != nil {
+			p.heard(v)
 		}
 		p.mu.Lock()
 		switch f := v.(type) {

@@ -173,6 +173,7 @@ type fakeWorker struct {
 	tamper   func(*wire.Hello)
 	proof    func(string) string
 	received chan *wire.CallFrame // when set, calls go here and are not answered
+	heard    func(frame any)      // when set, told of every frame, one after the other
 
 	mu       sync.Mutex
 	epoch    string // of the owner spoken to last
@@ -306,6 +307,9 @@ func (w *fakeWorker) read() any {
 	if r, ok := f.(*wire.Refused); ok {
 		w.refusal = r
 	}
+	if w.heard != nil {
+		w.heard(f)
+	}
 	return f
 }
 
@@ -350,6 +354,9 @@ func (w *fakeWorker) listen(sock socket) {
 		if w.sock != sock || !w.online {
 			w.mu.Unlock()
 			return // a socket that was let go of: its frames mean nothing
+		}
+		if w.heard != nil {
+			w.heard(f)
 		}
 		switch f := f.(type) {
 		case *wire.Ping:

@@ -518,6 +518,16 @@ func sources(t *testing.T) map[string][]source {
 	return found
 }
 
+// TestRepoScriptsArePlayed: a script lies where a test plays every file.
+func TestRepoScriptsArePlayed(t *testing.T) {
+	played := []string{"cmd/pi-chrome/testdata/script/", "cmd/pi-chrome/testdata/mcp/", "bridge/testdata/conversations/"}
+	for _, name := range tracked(t) {
+		if path.Ext(name) == ".txtar" && !slices.ContainsFunc(played, func(dir string) bool { return strings.HasPrefix(name, dir) }) {
+			t.Errorf("no test plays %s", name)
+		}
+	}
+}
+
 // tracked returns the files of the repository, sorted: what is committed or
 // would be, deleted files left out.
 func tracked(t *testing.T) []string {
