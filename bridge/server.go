@@ -161,7 +161,7 @@ func addressInUse(err error) bool {
 func bindError(port int, err error) error {
 	if addressInUse(err) {
 		return op.NotAvailable(op.PortTaken, "port %d of 127.0.0.1 is taken", port).
-			WithHint("If it is a pi-chrome owner, use it. Otherwise choose another port with --port or PI_CHROME_PORT, and install the extension for it with pi-chrome extension install --port.").
+			WithHint("If it is a pi-chrome owner, use it; if it is forwarded from another machine, start the owner there. Otherwise choose another port with --port or PI_CHROME_PORT, and install the extension for it with pi-chrome extension install --port.").
 			WithDetail("port", port).WithCause(err)
 	}
 	return op.NotAvailable(op.BridgeUnavailable, "port %d of 127.0.0.1 cannot be opened: %s", port, err).

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -42,7 +43,10 @@ type waiter struct {
 
 // absentError says that nothing listens, or that an owner is just ending: it is
 // worth trying again.
-type absentError struct{ err error }
+type absentError struct {
+	err    error
+	hungUp bool // something took the connection and ended it
+}
 
 func (e *absentError) Error() string { return e.err.Error() }
 func (e *absentError) Unwrap() error { return e.err }
@@ -98,7 +102,7 @@ func openWithout(ctx context.Context, opts Options) (*conn, error) {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port)))
 	if err != nil {
-		return nil, &absentError{err}
+		return nil, &absentError{err: err}
 	}
 	_ = c.Close() // only asked whether somebody is there
 	return nil, foreign(opts, "no owner has run with that state folder")
@@ -109,14 +113,19 @@ func openWithout(ctx context.Context, opts Options) (*conn, error) {
 func dialError(ctx context.Context, opts Options, resp *http.Response, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.Errno(10061)), resp != nil && resp.StatusCode == http.StatusServiceUnavailable:
-		return &absentError{err}
+		return &absentError{err: err}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.Errno(10054)):
-		return &absentError{err} // it may be an owner that ends
+		return &absentError{err: err, hungUp: true} // it may be an owner that ends
+	case strings.Contains(err.Error(), "http: server closed idle connection"):
+		return &absentError{err: err, hungUp: true} // the same, of which net/http has no value to compare with
 	case ctx.Err() != nil:
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
 			return op.NotAvailable(op.Canceled, "connecting to the owner was canceled; nothing was sent").WithCause(cause)
 		}
 		return &slowError{foreign(opts, fmt.Sprintf("it did not answer within %s", handshakeLimit)).WithCause(err)}
+	case resp != nil && resp.StatusCode == http.StatusForbidden:
+		e := foreign(opts, "it answers only to who names another port, as the owner of another machine does behind a forwarded one").WithCause(err)
+		return e.WithHint("Forward the owner's port under the same number on both sides. %s", e.Hint)
 	case resp != nil:
 		return foreign(opts, fmt.Sprintf("it answers %q to a WebSocket on /owner", resp.Status)).WithCause(err)
 	}
@@ -169,7 +178,7 @@ func ask(ctx context.Context, opts Options, ws *websocket.Conn, frame any) (any,
 	_, raw, err := ws.Read(ctx)
 	if err != nil {
 		if websocket.CloseStatus(err) != -1 {
-			return nil, &absentError{err}
+			return nil, &absentError{err: err}
 		}
 		return nil, dialError(ctx, opts, nil, err)
 	}
@@ -183,7 +192,7 @@ func ask(ctx context.Context, opts Options, ws *websocket.Conn, frame any) (any,
 	}
 	switch r.Code {
 	case wire.RefuseShutDown, wire.RefuseCrowded:
-		return nil, &absentError{errors.New(r.Message)}
+		return nil, &absentError{err: errors.New(r.Message)}
 	case wire.RefuseVersion:
 		return nil, op.NotAvailable(op.VersionMismatch, "the owner of port %d refused this program: %s", opts.Port, r.Message).
 			WithHint("Use the pi-chrome that started it, or end that owner.")

@@ -103,19 +103,21 @@ func (c *Client) find(ctx context.Context) (*conn, error) {
 		return nil, op.NotAvailable(op.BridgeUnavailable, "no owner answers on port %d and none could be started: %s; nothing was sent", c.opts.Port, err).
 			WithHint("Start one in a terminal to see why: pi-chrome serve.").WithCause(err)
 	}
+	absent := err // what was said last, other than that the time is over
 	for pause := pollFirst; ; pause = min(2*pause, pollLast) {
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-wctx.Done():
 			t.Stop()
-			return nil, c.notReady(ctx, err)
+			return nil, c.notReady(ctx, absent)
 		}
 		cn, err = open(wctx, c.opts)
 		switch {
-		case isAbsent(err), isSlow(err): // it binds the port before it has opened its state
 		case wctx.Err() != nil && err != nil:
-			return nil, c.notReady(ctx, err)
+			return nil, c.notReady(ctx, absent)
+		case isAbsent(err), isSlow(err): // it binds the port before it has opened its state
+			absent = err
 		default:
 			return cn, err
 		}
@@ -128,6 +130,10 @@ func (c *Client) find(ctx context.Context) (*conn, error) {
 func (c *Client) notReady(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return op.NotAvailable(op.Canceled, "waiting for the owner was canceled; nothing was sent").WithCause(ctx.Err())
+	}
+	if absent, ok := errors.AsType[*absentError](err); ok && absent.hungUp {
+		return foreign(c.opts, "it ends every connection without an answer").
+			WithHint("If the port is forwarded from another machine, start the owner there: pi-chrome serve. Otherwise end the program that has it, or choose another port with --port or PI_CHROME_PORT.").WithCause(err)
 	}
 	return op.NotAvailable(op.BridgeUnavailable, "an owner was started for port %d and was not ready after %s; nothing was sent", c.opts.Port, c.opts.ReadyTimeout).
 		WithHint("Its log says why: %s", bridge.LogPath(c.opts.StateDir)).WithCause(err)
