@@ -146,7 +146,7 @@ func (s *Server) begin(c *command) *op.Error {
 	if !c.free {
 		return s.enter(c)
 	}
-	if err := s.admit(c, ""); err != nil {
+	if _, err := s.admit(c, ""); err != nil {
 		return err
 	}
 	s.startClock(c)

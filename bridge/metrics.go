@@ -185,7 +185,7 @@ func (s *Server) profileNumbers() []*profileNumbers {
 	for id, box := range s.boxes {
 		boxes[box] = id
 		for _, lane := range box.lanes {
-			of(id).waiting += len(lane)
+			of(id).waiting += len(lane.waiting)
 		}
 	}
 	for _, c := range s.commands {

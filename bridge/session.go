@@ -30,6 +30,7 @@ type session struct {
 	queue   []*command
 	running bool      // a goroutine works on the queue
 	listed  int       // lists of steps under way
+	waits   bool      // the head of the queue waits for a place, and nothing in it changes the set of tabs
 	noted   time.Time // the LastUsed that is on the disk
 	last    LastCommand
 	acted   []time.Time // when it acted in the last minute, where its policy counts
@@ -95,16 +96,13 @@ func (s *Server) enqueue(c *command) *op.Error {
 	if c.session.Title != "" {
 		ses.title = c.session.Title
 	}
-	if ses.listed > 0 && c.desc.PassesBy {
-		// The list that holds the queue may be waiting for it.
-		s.wg.Go(func() {
-			if err := s.enter(c); err != nil {
-				s.withdraw(c, err)
-			}
-		})
+	if c.desc.PassesBy && (ses.listed > 0 || ses.waits) {
+		// What holds the queue may be waiting for it.
+		s.overtake(c)
 		return nil
 	}
 	ses.queue = append(ses.queue, c)
+	ses.waits = ses.waits && !c.changesTabs()
 	if !ses.running {
 		ses.running = true
 		s.wg.Go(func() { s.runSession(ses) })
@@ -128,13 +126,17 @@ func (s *Server) runSession(ses *session) {
 		c := ses.queue[0]
 		ses.queue = ses.queue[1:]
 		s.mu.Unlock()
-		if err := s.enter(c); err != nil {
+		err := s.enter(c)
+		s.mu.Lock()
+		ses.waits = false
+		s.mu.Unlock()
+		if err != nil {
 			s.withdraw(c, err)
 			continue
 		}
 		// What changes the session's set of tabs is over before the next
 		// command looks for its tab.
-		if c.effect != op.ReadOnly && c.desc.Tab != op.PageTab && !c.desc.PassesBy {
+		if c.changesTabs() {
 			<-c.settled
 		}
 	}
@@ -153,7 +155,7 @@ func (s *Server) enter(c *command) *op.Error {
 	c.profile = p // under the lock: a withdrawal may note the command at this moment
 	s.mu.Unlock()
 	s.startClock(c)
-	if err := s.admit(c, p.ID()); err != nil {
+	if err := s.place(c, p.ID()); err != nil {
 		return err
 	}
 	if c.desc.Tab == op.NoTab {

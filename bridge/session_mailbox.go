@@ -71,17 +71,19 @@ type command struct {
 }
 
 // mailbox holds the commands of one connector. Commands of one tab that may
-// mutate run one after the other, in order; reads and waits pass by;
-// different tabs run side by side. It is guarded by Server.mu.
+// mutate run one after the other, those of one session in order; reads and
+// waits pass by; different tabs run side by side. It is guarded by Server.mu.
 type mailbox struct {
 	admitted int
-	lanes    map[int][]*command // by tab: those that wait; a key means that one runs
+	held     map[string]int // of admitted, by session; none is zero
+	waiting  []placeWaiter  // for a place, in the order in which they came
+	lanes    map[int]*lane  // by tab; a key means that one runs
 }
 
 func (s *Server) boxLocked(connectorID string) *mailbox {
 	b := s.boxes[connectorID]
 	if b == nil {
-		b = &mailbox{lanes: map[int][]*command{}}
+		b = &mailbox{held: map[string]int{}, lanes: map[int]*lane{}}
 		s.boxes[connectorID] = b
 	}
 	return b
@@ -157,7 +159,7 @@ func (s *Server) submit(from *client, w wire.Command) {
 		s.setDeadline(c, c.entered.Add(time.Duration(w.DeadlineMs)*time.Millisecond))
 	}
 	if c.free {
-		if err := s.admit(c, ""); err != nil {
+		if _, err := s.admit(c, ""); err != nil {
 			s.withdraw(c, err)
 			return
 		}
@@ -245,24 +247,27 @@ func (s *Server) newCommand(ctx context.Context, w wire.Command, digest string) 
 	return c, nil
 }
 
-// admit counts a command in its connector's mailbox.
-func (s *Server) admit(c *command, connectorID string) *op.Error {
+// admit counts a command in its connector's mailbox. Where its session may not
+// have a place yet it returns a channel that is closed when it has one.
+func (s *Server) admit(c *command, connectorID string) (ready <-chan struct{}, err *op.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.state != stateQueued {
-		return stoppedError() // it was withdrawn; nobody is told twice
-	}
-	if s.leaving[connectorID] {
-		return op.NotAvailable(op.ConnectorNotBound, "the browser %q is being unpaired; the command was not started", c.profile.Label()).
-			WithHint("Name another browser with --browser, or pair one with pi-chrome onboard.")
+	if err := s.enteringLocked(c, connectorID); err != nil {
+		return nil, err
 	}
 	box := s.boxLocked(connectorID)
-	if box.admitted >= maxAdmitted && c.parent == nil {
-		return busyError("this browser", box.admitted)
+	full := box.admitted >= maxAdmitted
+	// The steps of a list go on with it.
+	if c.parent == nil && !c.free && (box.overLocked(c) || full && box.greedyLocked(c.session.Key)) {
+		w := placeWaiter{c, make(chan struct{})}
+		box.waiting = append(box.waiting, w)
+		return w.ready, nil
 	}
-	box.admitted++
-	c.box = box
-	return nil
+	if c.parent == nil && full {
+		return nil, busyError("this browser", box.admitted)
+	}
+	box.enterLocked(c)
+	return nil, nil
 }
 
 // startClock starts the operation's own budget. Waiting for a browser to
@@ -306,12 +311,11 @@ func (s *Server) line(c *command) {
 	if c.state != stateQueued {
 		return
 	}
-	waiting, busy := c.box.lanes[tab]
-	if busy {
-		c.box.lanes[tab] = append(waiting, c)
+	if l := c.box.lanes[tab]; l != nil {
+		l.waiting = append(l.waiting, c)
 		return
 	}
-	c.box.lanes[tab] = nil
+	c.box.lanes[tab] = newLane(c)
 	box := c.box
 	s.wg.Go(func() { s.drain(box, tab, c) })
 }
@@ -321,10 +325,7 @@ func (s *Server) drain(box *mailbox, tab int, c *command) {
 	for c != nil {
 		s.execute(c)
 		s.mu.Lock()
-		if waiting := box.lanes[tab]; len(waiting) > 0 {
-			c, box.lanes[tab] = waiting[0], waiting[1:]
-		} else {
-			c = nil
+		if c = box.lanes[tab].nextLocked(); c == nil {
 			delete(box.lanes, tab)
 		}
 		s.mu.Unlock()
@@ -628,7 +629,7 @@ func (s *Server) settle(c *command) {
 	}
 	c.settledOK = true
 	if c.box != nil {
-		c.box.admitted--
+		c.box.leaveLocked(c)
 	}
 	c.cancel(context.Canceled)
 	close(c.settled)

@@ -177,7 +177,8 @@ func (s *Server) takeOffer(in ClaimParams, refs []profileRef, home string, owns 
 			WithHint("Close its tabs first: pi-chrome cleanup --session %s.", in.Session)
 	}
 	for _, c := range s.commands {
-		if c.session.Key == in.Session && c.box != nil && c.box != s.boxes[o.connectorID] && !c.free {
+		// One that waits for a place has its profile already.
+		if c.session.Key == in.Session && c.profile != nil && c.profile.ID() != o.connectorID && !c.free {
 			return WebRoute{}, o, op.Reject(op.ConnectorBusy, "session %q has commands under way in another browser; it was not attached", in.Session).WithHint("Wait for them, or lock the session with pi-chrome revoke.")
 		}
 	}
