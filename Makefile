@@ -88,10 +88,12 @@ ext: $(TSC) $(PI) ## types of the extension and the Pi package, syntax of the pa
 	@for file in driver/js/*.js; do { printf '('; cat "$$file"; echo ')'; } >"$(BUILD)/js/$${file##*/}"; done
 	$(TSC) --noEmit --allowJs --noCheck --target es2024 --lib esnext,dom --types "" $(BUILD)/js/*.js
 
-docs: ## write docs/operations.md anew from the operations
-	@mkdir -p $(BUILD)
-	go run ./cmd/pi-chrome operations --markdown >$(BUILD)/operations.md
+docs: chromium build ## write docs/operations.md anew from the operations, and docs/demo.svg from a run of the demo
+	$(BUILD)/pi-chrome operations --markdown >$(BUILD)/operations.md
 	mv $(BUILD)/operations.md docs/operations.md
+	@rm -rf $(BUILD)/demo
+	$(BUILD)/pi-chrome demo --out $(BUILD)/demo --svg $(BUILD)/demo.svg
+	mv $(BUILD)/demo.svg docs/demo.svg
 
 golden: needs ## write the golden files anew and show what changed; proves nothing
 	$(GOTEST) ./driver/... ./bridge/... ./cmd/... -update

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,17 +26,18 @@ func demoCommand() *command {
 			headful := set.Bool("headful", false, "show the browser's window")
 			full := set.Bool("full", false, "print whole snapshots")
 			out := set.String("out", "", "`folder` for pictures and trace (default a new one of the system's temporary folder)")
+			svg := set.String("svg", "", "`file` to draw the run into, as an SVG that moves")
 			return func(ctx context.Context, args []string) (output, error) {
 				if err := noArgs("demo", args); err != nil {
 					return output{}, err
 				}
-				return a.demo(ctx, *headful, *full, *out)
+				return a.demo(ctx, *headful, *full, *out, *svg)
 			}
 		},
 	}
 }
 
-func (a *app) demo(ctx context.Context, headful, full bool, out string) (output, error) {
+func (a *app) demo(ctx context.Context, headful, full bool, out, svg string) (output, error) {
 	dir := absolute(a.env.Dir, out)
 	var err error
 	if out == "" {
@@ -48,9 +48,9 @@ func (a *app) demo(ctx context.Context, headful, full bool, out string) (output,
 	if err != nil {
 		return output{}, op.Invalidf("the demo's folder cannot be made: %s", err).WithHint("give another with --out")
 	}
-	view := &demoView{a: a, full: full, color: a.color()}
-	view.line("", "pi-chrome demo: an owner and a throw-away browser of its own")
 	started := time.Now()
+	view := &demoView{a: a, full: full, color: a.color(), dir: dir, started: started}
+	view.line("", "pi-chrome demo: an owner and a throw-away browser of its own")
 	s, err := sandbox.Start(ctx, sandbox.Options{Executable: a.env.Executable, Headful: headful})
 	if err != nil {
 		return output{}, err
@@ -65,6 +65,11 @@ func (a *app) demo(ctx context.Context, headful, full bool, out string) (output,
 		return output{}, e
 	}
 	view.end(report)
+	if svg != "" {
+		if err := view.draw(absolute(a.env.Dir, svg), report); err != nil {
+			return output{}, err
+		}
+	}
 	if a.globals.json {
 		return output{value: report, text: "order " + report.Order + " verified"}, nil
 	}
@@ -111,88 +116,4 @@ func (a *app) caller(c *client.Client) demo.Caller {
 func (a *app) color() bool {
 	f, ok := a.env.Stdout.(*os.File)
 	return ok && isTerminal(f) && a.env.Getenv("NO_COLOR") == ""
-}
-
-// demoView shows the demo on stdout. It prints nothing with --json.
-type demoView struct {
-	a     *app
-	full  bool
-	color bool
-}
-
-// How much of a snapshot is shown.
-const (
-	shownLines = 6
-	shownWidth = 120
-)
-
-func (v *demoView) line(right, format string, args ...any) {
-	if v.a.globals.json {
-		return
-	}
-	text := fmt.Sprintf(format, args...)
-	if right == "" {
-		fmt.Fprintf(v.a.env.Stdout, "%s\n\n", v.style("1", text))
-		return
-	}
-	fmt.Fprintf(v.a.env.Stdout, "%s %-58s %s\n", v.style("32", "✓"), text, v.style("2", fmt.Sprintf("%9s", right)))
-}
-
-func (v *demoView) style(code, text string) string {
-	if !v.color {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-func (v *demoView) step(s demo.Step) {
-	if v.a.globals.json {
-		return
-	}
-	v.line(fmt.Sprintf("%d ms", s.ElapsedMs), "%s", s.Name)
-	if s.Result != "" {
-		v.body(s.Result)
-	}
-	switch {
-	case s.Snapshot == "":
-	case v.full || s.Page == "":
-		v.excerpt(strings.Split(strings.TrimSpace(s.Snapshot), "\n"), "lines")
-	default:
-		v.body(s.Page)
-		v.excerpt(s.New, "that are new")
-	}
-}
-
-// excerpt shows the first lines and counts the others.
-func (v *demoView) excerpt(lines []string, what string) {
-	hidden := 0
-	if !v.full && len(lines) > shownLines {
-		hidden = len(lines) - shownLines
-		lines = lines[:shownLines]
-	}
-	for _, line := range lines {
-		v.body(line)
-	}
-	if hidden > 0 {
-		v.body(fmt.Sprintf("… %d more %s", hidden, what))
-	}
-}
-
-func (v *demoView) body(line string) {
-	if r := []rune(line); len(r) > shownWidth {
-		line = string(r[:shownWidth-1]) + "…"
-	}
-	fmt.Fprintln(v.a.env.Stdout, v.style("2", "  │ "+line))
-}
-
-func (v *demoView) end(r demo.Report) {
-	if v.a.globals.json {
-		return
-	}
-	w := v.a.env.Stdout
-	fmt.Fprintf(w, "\n%s\n", v.style("1;32", fmt.Sprintf("order %s verified in %.1f s", r.Order, r.Elapsed.Seconds())))
-	for _, p := range r.Pictures {
-		fmt.Fprintf(w, "  picture  %s\n", p)
-	}
-	fmt.Fprintf(w, "  trace    %s\n", r.Trace)
 }

@@ -42,6 +42,9 @@ type Step struct {
 	Result    string   `json:"result,omitempty"`
 }
 
+// PictureStep is the name of the step that takes the first picture.
+const PictureStep = "take a picture of the hidden tab"
+
 // The customer of the demo. The card is a number that only tests use.
 const (
 	query   = "lamp"
@@ -372,7 +375,7 @@ func (d *run) verify(ctx context.Context, shop *fixtures.Shop) error {
 // pictures takes the confirmation, then the whole home page, in the tab that
 // nobody has looked at.
 func (d *run) pictures(ctx context.Context) error {
-	d.begin("take a picture of the hidden tab")
+	d.begin(PictureStep)
 	if err := d.picture(ctx, map[string]any{"kind": "viewport", "path": "viewport.png"}); err != nil {
 		return err
 	}
