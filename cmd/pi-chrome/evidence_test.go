@@ -1,10 +1,16 @@
 package main_test
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"image/png"
+	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -16,6 +22,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cmd/internal/demo"
 	"pi-chrome/cmd/internal/guide"
 )
 
@@ -268,6 +275,40 @@ func TestRepoCodesAreExplained(t *testing.T) {
 	all = append(all, slices.Collect(maps.Keys(refusals))...)
 	slices.Sort(all)
 	assert.DeepEqual(t, found, slices.Compact(all))
+}
+
+// TestRepoPictureOfARun holds that the README shows docs/demo.svg, that this is
+// a drawing of a whole run of the demo as it is now, with its picture, and that
+// it stays small. make docs draws it.
+func TestRepoPictureOfARun(t *testing.T) {
+	const picture = "docs/demo.svg"
+	assert.Assert(t, strings.Contains(string(read(t, "README.md")), "]("+picture+")"), "the README does not show %s", picture)
+	drawn := read(t, picture)
+	assert.Assert(t, len(drawn) < 300_000, "%s has %d bytes", picture, len(drawn))
+	var text strings.Builder
+	for dec := xml.NewDecoder(bytes.NewReader(drawn)); ; {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		assert.NilError(t, err, picture)
+		if data, ok := token.(xml.CharData); ok {
+			text.Write(data)
+			text.WriteByte('\n')
+		}
+	}
+	steps := regexp.MustCompile(`d\.begin\("([^"%\\]+)`).FindAllStringSubmatch(string(read(t, "cmd/internal/demo/demo.go")), -1)
+	assert.Assert(t, len(steps) >= 7, "%d steps", len(steps))
+	for _, step := range append(steps, []string{"", demo.PictureStep}, []string{"", " verified in "}) {
+		assert.Assert(t, strings.Contains(text.String(), step[1]), "%s does not show %q: make docs draws it anew", picture, step[1])
+	}
+	encoded := regexp.MustCompile(`"data:image/png;base64,([^"]+)"`).FindSubmatch(drawn)
+	assert.Assert(t, encoded != nil, "%s has no picture of the page", picture)
+	raw, err := base64.StdEncoding.DecodeString(string(encoded[1]))
+	assert.NilError(t, err)
+	page, err := png.DecodeConfig(bytes.NewReader(raw))
+	assert.NilError(t, err)
+	assert.Assert(t, page.Width >= 800 && page.Height >= 400, "the picture of the page is %d × %d", page.Width, page.Height)
 }
 
 // toldAsUnknown are the codes that the program gives to errors with a possible
