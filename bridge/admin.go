@@ -382,15 +382,9 @@ func (s *Server) profileList(ctx context.Context) ([]ProfileStatus, error) {
 			if c, ok := s.relay.Connector(ref.ID); ok {
 				p.ConnectorInfo = c.Info()
 			}
-			if !p.Live {
-				for _, r := range s.relay.Refusals() {
-					if r.ConnectorID == ref.ID {
-						p.Refused = &r
-						p.Compatible = r.Code != "version-mismatch" && r.Code != "fingerprint-mismatch"
-						break
-					}
-				}
-			}
+		}
+		if p.Refused = ref.refused; p.Refused != nil {
+			p.Compatible = p.Refused.Code != wire.RefuseVersion && p.Refused.Code != wire.RefuseFingerprint
 		}
 		s.mu.Lock()
 		if box := s.boxes[ref.ID]; box != nil {

@@ -199,6 +199,26 @@ func (c *Connector) lostAt() time.Time {
 	return c.since
 }
 
+// refusal is the latest refused handshake of the profile since it is not
+// connected; nil for none.
+func (c *Connector) refusal() *RefusalRecord {
+	c.mu.Lock()
+	id, offline, since := c.binding.ConnectorID, c.conn == nil, c.since
+	c.mu.Unlock()
+	if !offline {
+		return nil
+	}
+	for _, r := range c.relay.Refusals() {
+		if r.ConnectorID == id {
+			if r.At.Before(since) {
+				return nil
+			}
+			return &r
+		}
+	}
+	return nil
+}
+
 // released notes the end of a debugger session.
 func (c *Connector) released() {
 	c.mu.Lock()

@@ -1,12 +1,14 @@
 package bridge
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
 
+	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -68,5 +70,74 @@ func TestPatienceWithASleepingWorker(t *testing.T) {
 		start := time.Now()
 		wantError(t, p.do(cmd("2", "page.click", `{}`)), op.Unavailable, op.ConnectorOffline)
 		assert.Equal(t, time.Since(start), awaitReady)
+	})
+}
+
+// A command to a profile whose extension was refused says so, and what mends
+// it: an extension of another release is not a browser that is closed.
+func TestARefusedExtensionIsNamed(t *testing.T) {
+	for code, hint := range map[wire.RefusalCode]string{
+		wire.RefuseFingerprint: "pi-chrome upgrade-extension",
+		wire.RefuseVersion:     "pi-chrome upgrade-extension",
+		wire.RefuseUnknown:     "pi-chrome onboard --another",
+		wire.RefuseMalformed:   "its popup says why",
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t)
+				defer r.close()
+				p := r.dial()
+				defer p.close()
+				time.Sleep(time.Minute)
+				r.browser.mu.Lock()
+				r.browser.lost = time.Now() // as of a worker that may sleep
+				r.browser.mu.Unlock()
+				r.profiles.setLive(r.browser, false)
+				start := time.Now()
+				p.send(cmd("1", "page.click", `{}`))
+				time.Sleep(awaitReady + time.Second)
+				r.browser.mu.Lock()
+				r.browser.refused = &RefusalRecord{At: time.Now(), Code: code, Message: "It is of another build."}
+				r.browser.mu.Unlock()
+				wantError(t, p.wait("1", 1), op.Unavailable, op.ConnectorOffline)
+				assert.Equal(t, time.Since(start), awaitWorker, "it was refused while the command waited")
+				start = time.Now()
+				f := wantError(t, p.do(cmd("2", "page.click", `{}`)), op.Unavailable, op.ConnectorOffline)
+				assert.Equal(t, time.Since(start), awaitReady, "who was refused is awake")
+				assert.Assert(t, strings.Contains(f.Message, "its extension was refused: It is of another build. The command was not started"), f.Message)
+				assert.Assert(t, strings.Contains(f.Hint, hint), f.Hint)
+				assert.Equal(t, f.Details["refused"], string(code))
+			})
+		})
+	}
+}
+
+// What was refused before the latest connection is history.
+func TestRefusalOfAProfile(t *testing.T) {
+	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
+		w := p.worker().open()
+		c := p.connector()
+		time.Sleep(time.Second)
+		w.drop()
+		synctest.Wait()
+		assert.Assert(t, c.refusal() == nil)
+		refused := func() {
+			w := p.worker()
+			w.tamper = func(h *wire.Hello) { h.Fingerprint = strings.Repeat("0", 64) }
+			w.open()
+			assert.Assert(t, w.refusal != nil)
+			<-w.served
+		}
+		refused()
+		assert.Equal(t, c.refusal().Code, wire.RefuseFingerprint)
+		w = p.worker().open()
+		assert.Assert(t, c.refusal() == nil, "it is connected")
+		time.Sleep(time.Second)
+		w.drop()
+		synctest.Wait()
+		assert.Assert(t, c.refusal() == nil, "it has been connected since")
+		time.Sleep(time.Second)
+		refused()
+		assert.Equal(t, c.refusal().Code, wire.RefuseFingerprint)
 	})
 }

@@ -189,7 +189,8 @@ type profileRef struct {
 	Label string `json:"label"`
 	Live  bool   `json:"live"`
 
-	lost time.Time // when its connection ended; zero for one that never was
+	lost    time.Time      // when its connection ended; zero for one that never was
+	refused *RefusalRecord // the latest refusal since it is not connected; nil for none
 }
 
 // profile is what sessions need of a [Connector].
@@ -229,7 +230,7 @@ func (r relayProfiles) bound(ctx context.Context) ([]profileRef, error) {
 	for _, b := range bindings {
 		ref := profileRef{ID: b.ConnectorID, Label: b.Label}
 		if c, ok := r.relay.Connector(b.ConnectorID); ok {
-			ref.Label, ref.Live, ref.lost = c.Label(), c.Live(), c.lostAt()
+			ref.Label, ref.Live, ref.lost, ref.refused = c.Label(), c.Live(), c.lostAt(), c.refusal()
 		}
 		refs = append(refs, ref)
 	}
@@ -302,13 +303,12 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 		if !ref.Live {
 			s.progress(c, 0, 0, "waiting for the browser "+ref.Label)
 		}
-		from := s.info.StartedAt
-		if ref.lost.After(from) {
-			from = ref.lost
-		}
 		until := began.Add(awaitReady)
-		if back := from.Add(awaitWorker); back.After(until) {
-			until = back
+		// One that was refused is awake.
+		for _, from := range []time.Time{s.info.StartedAt, ref.lost} {
+			if back := from.Add(awaitWorker); back.After(until) && ref.refused == nil {
+				until = back
+			}
 		}
 		wctx, cancel := context.WithDeadline(ctx, until)
 		p, err := s.profiles.wait(wctx, ref.ID)
@@ -319,15 +319,34 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 		if ctx.Err() != nil {
 			return nil, causeOf(ctx)
 		}
-		offline := op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; the command was not started", ref.Label).
-			WithHint("Open that browser and check that the pi-chrome extension is on (its popup says why it is not connected), then send the command again. pi-chrome doctor explains more.").
-			WithDetail("connectorId", ref.ID).WithDetail("label", ref.Label).WithCause(err)
-		if live := liveOf(refs); len(live) > 0 && c.browser == "" {
-			offline.WithHint("Open that browser (its pi-chrome popup says why it is not connected), or move the session: pi-chrome cleanup --session %s, then name another with --browser: %s.", c.session.Key, listLabels(live)).
-				WithDetail("browsers", refs)
-		}
-		return nil, offline
+		return nil, s.offline(ctx, c, ref).WithCause(err)
 	}
+}
+
+// offline says why a command did not find its profile.
+func (s *Server) offline(ctx context.Context, c *command, ref profileRef) *op.Error {
+	refs, err := s.profiles.bound(ctx) // as they are after the wait
+	if i := slices.IndexFunc(refs, func(r profileRef) bool { return r.ID == ref.ID }); err == nil && i >= 0 {
+		ref = refs[i]
+	}
+	e := op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; the command was not started", ref.Label).
+		WithHint("Open that browser and check that the pi-chrome extension is on (its popup says why it is not connected), then send the command again. pi-chrome doctor explains more.").
+		WithDetail("connectorId", ref.ID).WithDetail("label", ref.Label)
+	if r := ref.refused; r != nil {
+		e.Message = fmt.Sprintf("the browser %q is there, but its extension was refused: %s The command was not started", ref.Label, r.Message)
+		e.WithDetail("refused", string(r.Code))
+		switch r.Code {
+		case wire.RefuseVersion, wire.RefuseFingerprint:
+			e.WithHint("Bring the extension to this release with pi-chrome upgrade-extension, or reload it in chrome://extensions, then send the command again.")
+		case wire.RefuseUnknown, wire.RefuseProof:
+			e.WithHint("Pair that profile again with pi-chrome onboard --another, then send the command again.")
+		}
+	}
+	if live := liveOf(refs); len(live) > 0 && c.browser == "" && ref.refused == nil {
+		e.WithHint("Open that browser (its pi-chrome popup says why it is not connected), or move the session: pi-chrome cleanup --session %s, then name another with --browser: %s.", c.session.Key, listLabels(live)).
+			WithDetail("browsers", refs)
+	}
+	return e
 }
 
 // pick decides which bound profile a command is for. A positive duration says

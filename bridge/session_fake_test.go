@@ -126,6 +126,7 @@ type fakeBrowser struct {
 	mu      sync.Mutex
 	live    bool
 	lost    time.Time // told by bound
+	refused *RefusalRecord
 	epoch   string
 	nextID  int
 	tabs    []op.Tab
@@ -399,7 +400,7 @@ func (f *fakeProfiles) bound(context.Context) ([]profileRef, error) {
 	var refs []profileRef
 	for _, b := range f.list {
 		b.mu.Lock()
-		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live, lost: b.lost})
+		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live, lost: b.lost, refused: b.refused})
 		b.mu.Unlock()
 	}
 	return refs, nil
