@@ -161,7 +161,7 @@ func (c *Connector) do(ctx context.Context, k *call) (json.RawMessage, error) {
 			return c.abandon(k, fmt.Errorf("no answer within %s", k.bound))
 		case <-changed:
 		case <-offline:
-			return c.abandon(k, fmt.Errorf("the browser profile %q is not connected", c.Label()))
+			return c.abandon(k, fmt.Errorf("%w: the profile %q is not connected any more", op.ErrOffline, c.Label()))
 		}
 	}
 }

@@ -589,7 +589,11 @@ func (c *Connector) resetLocked(reason ResetReason, workerGone bool) func() {
 				t.interrupt()
 			}
 		}
-		finishAll(lost, fmt.Errorf("the extension's worker ended before it answered: %w", op.ErrReplyLost))
+		what := "the extension's worker ended"
+		if reason == ResetBrowser {
+			what = "the browser was started again"
+		}
+		finishAll(lost, fmt.Errorf("%s before it answered: %w", what, op.ErrReplyLost))
 		c.hooks.push(func() { c.resync(n, reason) })
 	}
 }

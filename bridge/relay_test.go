@@ -206,9 +206,11 @@ func TestCallsGiveUpWithoutConnector(t *testing.T) {
 		assert.ErrorIs(t, err, op.ErrNotDelivered)
 		assert.ErrorContains(t, err, "Runtime.evaluate on tab 1")
 		assert.ErrorContains(t, err, "not connected")
+		assert.ErrorIs(t, err, op.ErrOffline)
 		assert.Equal(t, time.Since(start), 8*time.Second)
 		err = <-written
 		assert.ErrorIs(t, err, op.ErrReplyLost)
+		assert.ErrorIs(t, err, op.ErrOffline)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err = p.connector().WaitLive(ctx)
@@ -320,6 +322,11 @@ func TestNewBrowserEndsTheTabs(t *testing.T) {
 		tab := p.attachedTab(1)
 		var heard recorder
 		tab.Listen(heard.listen)
+		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		written := make(chan error, 1)
+		go func() { written <- evaluate(t.Context(), tab) }()
+		synctest.Wait()
+		p.answer = nil
 		w.kill()
 		p.epoch = "browser-2"
 		p.mu.Lock()
@@ -327,6 +334,9 @@ func TestNewBrowserEndsTheTabs(t *testing.T) {
 		p.mu.Unlock()
 		p.worker().open()
 		assert.NilError(t, p.connector().WaitLive(t.Context()))
+		err := <-written
+		assert.ErrorIs(t, err, op.ErrReplyLost)
+		assert.ErrorContains(t, err, "the browser was started again before it answered")
 		assert.ErrorIs(t, tab.Attach(t.Context()), &op.Error{Code: op.TabGone})
 		fresh := p.attachedTab(1)
 		assert.Check(t, fresh != tab)

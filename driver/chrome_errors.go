@@ -58,12 +58,14 @@ func classify(err error) (op.Code, string) {
 		}
 	}
 	switch {
+	case errors.Is(err, op.ErrOffline):
+		return op.ConnectorOffline, "open that browser again, then send the command again; pi-chrome doctor explains more"
 	case errors.Is(err, op.ErrDetached):
 		return op.DebuggerDetached, "try again: the tab is attached anew"
 	case errors.Is(err, op.ErrNotDelivered):
 		return op.ConnectorOffline, "try again when the browser is back"
 	case errors.Is(err, op.ErrReplyLost):
-		return op.BrowserOperation, "the extension's worker stopped meanwhile; take a snapshot and look"
+		return op.BrowserOperation, "the browser's answer was lost; send it again"
 	}
 	return op.BrowserOperation, "take a snapshot to see how the page stands"
 }

@@ -121,6 +121,10 @@ var ErrNotDelivered = errors.New("not delivered to the browser")
 // any more: it may have had an effect. Transports wrap it.
 var ErrReplyLost = errors.New("reply lost")
 
+// ErrOffline marks a call whose browser went away and did not come back in
+// time. Transports wrap it beside ErrNotDelivered or ErrReplyLost.
+var ErrOffline = errors.New("the browser went away")
+
 // ErrDetached marks a call on a tab whose debugger session has ended.
 // Transports wrap it.
 var ErrDetached = errors.New("debugger detached")

@@ -190,11 +190,12 @@ func clickFaults(t *testing.T, l *faultLane) {
 	breaks := []struct {
 		name string
 		do   func() error
-		sure bool // the click must be done all the same
+		sure bool   // the click must be done all the same
+		says string // what an unknown outcome is told with
 	}{
-		{"socket", func() error { return nil }, true},
-		{"worker", l.stopWorker, false},
-		{"owner", l.newOwner, false},
+		{"socket", func() error { return nil }, true, ""},
+		{"worker", l.stopWorker, false, "the extension's worker ended"},
+		{"owner", l.newOwner, false, "the owner"},
 	}
 	for _, b := range breaks {
 		for _, p := range points {
@@ -229,6 +230,9 @@ func clickFaults(t *testing.T, l *faultLane) {
 				assert.NilError(t, <-broken)
 				s.Do("page.evaluate", map[string]any{"expression": "1"})
 				truthful(t, l.Lane, id, err)
+				if e := op.AsError(err); e != nil && e.Kind == op.OutcomeUnknown {
+					assert.Assert(t, strings.Contains(e.Message, b.says), e.Message)
+				}
 				if b.sure {
 					assert.NilError(t, err)
 				}
@@ -444,7 +448,7 @@ func browserClosed(t *testing.T, l *faultLane) {
 	assert.NilError(t, <-closed)
 	e := op.AsError(err)
 	assert.Equal(t, e.Kind, op.OutcomeUnknown, e.Message)
-	assert.Assert(t, e.Hint != "")
+	assert.Assert(t, strings.Contains(e.Hint, "open that browser again"), "%s: %s", e.Message, e.Hint)
 	assert.Assert(t, time.Since(began) < 20*time.Second, "it took %s", time.Since(began))
 	t.Logf("in the middle: %s: %s (%s)", e.Code, e.Message, e.Hint)
 	assert.Equal(t, l.Site.Counter.Count(s.Key), 1)
