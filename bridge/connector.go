@@ -66,6 +66,7 @@ type Connector struct {
 	canceled bool            // the user pressed Cancel on the banner
 	restored []LeaseRecord   // that an owner before has left, until the first connection
 	debugged time.Time       // when a debugger session ended last
+	closing  time.Time       // when a window closed last
 	refused  []AttachRefusal // the latest first
 }
 
@@ -183,9 +184,26 @@ const quickAfter = 45 * time.Second
 // an owner; some seconds later it lets them go (extension/pulse.js).
 const workerPatience = 50 * time.Second
 
+// closedAfter bounds the time between a browser's last window and its end.
+const closedAfter = 5 * time.Second
+
+// browserClosed reports whether the browser was closed, as far as its end
+// shows: all windows went just before it. The worker had their events until
+// then, so that it had not fallen asleep. A browser that was killed, or had no
+// window, ends as a worker does that is stopped.
+func (c *Connector) browserClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn == nil && !c.closing.IsZero() && c.since.Sub(c.closing) < closedAfter
+}
+
 // lostAt is when the latest connection ended of a worker that may sleep for
-// half a minute; zero for one that is woken up sooner or was never there.
+// half a minute; zero for one that is woken up sooner, was never there, or went
+// with its browser.
 func (c *Connector) lostAt() time.Time {
+	if c.browserClosed() {
+		return time.Time{}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil || c.generation == 0 || c.since.Sub(c.debugged) < quickAfter {

@@ -79,13 +79,20 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		if err != nil {
 			return err
 		}
+		// Only messages and waits read it, so that an older Chrome may leave it out.
+		why, _ := arg[struct {
+			WindowClosing bool `json:"isWindowClosing"`
+		}](f, 1)
 		c.mu.Lock()
 		t := c.tabs[id]
 		delete(c.tabs, id)
+		if why.WindowClosing {
+			c.closing = time.Now()
+		}
 		c.dropRefusalsLocked(id)
 		c.mu.Unlock()
 		if t != nil {
-			t.end("the tab was closed")
+			t.end(map[bool]string{false: "it was closed", true: "it was closed with its window"}[why.WindowClosing])
 		}
 		if hooks.TabRemoved != nil {
 			c.hook(func() { hooks.TabRemoved(c, id) })
@@ -270,7 +277,7 @@ func (c *Connector) applyTargets(raw json.RawMessage, match func(tabID int) bool
 	}
 	c.mu.Unlock()
 	for _, t := range ended {
-		t.end("the tab is not there any more")
+		t.end("it is not there any more")
 	}
 }
 

@@ -48,6 +48,41 @@ func TestWhichWorkerMaySleep(t *testing.T) {
 	})
 }
 
+// A browser that is closed ends its windows first; a worker that is stopped
+// while a window closes somewhere has the time of its next start.
+func TestAClosedBrowserIsTold(t *testing.T) {
+	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
+		w := p.worker().open()
+		c := p.connector()
+		remove := func(windowClosing bool) {
+			w.event("tabs.onRemoved", 1, map[string]any{"windowId": 1, "isWindowClosing": windowClosing})
+			synctest.Wait()
+		}
+		lose := func() {
+			w.sock.CloseNow()
+			synctest.Wait()
+		}
+		remove(false)
+		lose()
+		assert.Assert(t, !c.browserClosed() && !c.lostAt().IsZero(), "one tab was closed")
+
+		w = p.worker().open()
+		remove(true)
+		assert.Assert(t, !c.browserClosed(), "it is connected")
+		time.Sleep(closedAfter)
+		lose()
+		assert.Assert(t, !c.browserClosed() && !c.lostAt().IsZero(), "one window was closed long ago")
+
+		w = p.worker().open()
+		remove(true)
+		time.Sleep(closedAfter - time.Second)
+		lose()
+		assert.Assert(t, c.browserClosed() && c.lostAt().IsZero())
+		p.worker().open()
+		assert.Assert(t, !c.browserClosed(), "it is back")
+	})
+}
+
 // Who has just lost a worker that may sleep waits for as long as it may.
 func TestPatienceWithASleepingWorker(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -70,6 +105,13 @@ func TestPatienceWithASleepingWorker(t *testing.T) {
 		start := time.Now()
 		wantError(t, p.do(cmd("2", "page.click", `{}`)), op.Unavailable, op.ConnectorOffline)
 		assert.Equal(t, time.Since(start), awaitReady)
+
+		r.browser.mu.Lock()
+		r.browser.closed = true
+		r.browser.mu.Unlock()
+		f := wantError(t, p.do(cmd("3", "page.click", `{}`)), op.Unavailable, op.ConnectorOffline)
+		assert.Assert(t, strings.Contains(f.Message, "was closed; the command was not started"), f.Message)
+		assert.Assert(t, strings.Contains(f.Hint, "Open that browser again"), f.Hint)
 	})
 }
 

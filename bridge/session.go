@@ -191,6 +191,7 @@ type profileRef struct {
 
 	lost    time.Time      // when its connection ended; zero for one that never was
 	refused *RefusalRecord // the latest refusal since it is not connected; nil for none
+	closed  bool           // with its browser
 }
 
 // profile is what sessions need of a [Connector].
@@ -231,6 +232,7 @@ func (r relayProfiles) bound(ctx context.Context) ([]profileRef, error) {
 		ref := profileRef{ID: b.ConnectorID, Label: b.Label}
 		if c, ok := r.relay.Connector(b.ConnectorID); ok {
 			ref.Label, ref.Live, ref.lost, ref.refused = c.Label(), c.Live(), c.lostAt(), c.refusal()
+			ref.closed = c.browserClosed()
 		}
 		refs = append(refs, ref)
 	}
@@ -304,9 +306,9 @@ func (s *Server) chooseProfile(ctx context.Context, c *command) (profile, *op.Er
 			s.progress(c, 0, 0, "waiting for the browser "+ref.Label)
 		}
 		until := began.Add(awaitReady)
-		// One that was refused is awake.
+		// One that was refused is awake, and one that was closed does not sleep.
 		for _, from := range []time.Time{s.info.StartedAt, ref.lost} {
-			if back := from.Add(awaitWorker); back.After(until) && ref.refused == nil {
+			if back := from.Add(awaitWorker); back.After(until) && ref.refused == nil && !ref.closed {
 				until = back
 			}
 		}
@@ -332,6 +334,10 @@ func (s *Server) offline(ctx context.Context, c *command, ref profileRef) *op.Er
 	e := op.NotAvailable(op.ConnectorOffline, "the browser %q is not connected; the command was not started", ref.Label).
 		WithHint("Open that browser and check that the pi-chrome extension is on (its popup says why it is not connected), then send the command again. pi-chrome doctor explains more.").
 		WithDetail("connectorId", ref.ID).WithDetail("label", ref.Label)
+	if ref.closed {
+		e.Message = fmt.Sprintf("the browser %q was closed; the command was not started", ref.Label)
+		e.WithHint("Open that browser again, then send the command again.")
+	}
 	if r := ref.refused; r != nil {
 		e.Message = fmt.Sprintf("the browser %q is there, but its extension was refused: %s The command was not started", ref.Label, r.Message)
 		e.WithDetail("refused", string(r.Code))

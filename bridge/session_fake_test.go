@@ -127,6 +127,7 @@ type fakeBrowser struct {
 	live    bool
 	lost    time.Time // told by bound
 	refused *RefusalRecord
+	closed  bool
 	epoch   string
 	nextID  int
 	tabs    []op.Tab
@@ -400,7 +401,7 @@ func (f *fakeProfiles) bound(context.Context) ([]profileRef, error) {
 	var refs []profileRef
 	for _, b := range f.list {
 		b.mu.Lock()
-		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live, lost: b.lost, refused: b.refused})
+		refs = append(refs, profileRef{ID: b.id, Label: b.label, Live: b.live, lost: b.lost, refused: b.refused, closed: b.closed})
 		b.mu.Unlock()
 	}
 	return refs, nil

@@ -180,7 +180,7 @@ func (t *Tab) send(ctx context.Context, sessionID, method string, params, result
 	t.mu.Unlock()
 	what := method + " on tab " + strconv.Itoa(id)
 	if gone != "" {
-		return fmt.Errorf("%s: %s: %w: %w", what, gone, op.ErrDetached, op.ErrNotDelivered)
+		return fmt.Errorf("%s: %w, %s: %w: %w", what, op.ErrTabGone, gone, op.ErrDetached, op.ErrNotDelivered)
 	}
 	if !attached {
 		return fmt.Errorf("%s: %w%s: %w", what, op.ErrDetached, inParens(reason), op.ErrNotDelivered)
@@ -325,7 +325,7 @@ func (t *Tab) sessionEnded() {
 	}
 }
 
-// end ends the tab for good.
+// end ends the tab for good. why is a clause, such as "it was closed".
 func (t *Tab) end(why string) {
 	t.mu.Lock()
 	if t.gone == "" {
@@ -388,7 +388,7 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 		t.endSubscriptions(func(subKey) bool { return true })
 		// After a gap the same worker still answers what it was asked.
 		if ev.Detached != DetachedLost {
-			t.conn.failCommands(func(k *call) bool { return k.tab == t }, ev.Detached)
+			t.conn.failCommands(func(k *call) bool { return k.tab == t }, errors.New(ev.Detached))
 		}
 		if ev.Detached == DetachedOverflow {
 			t.conn.relay.wg.Go(t.giveBack) // or the events go on
@@ -405,7 +405,7 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 		}
 		if json.Unmarshal(ev.Params, &p) == nil && p.SessionID != "" {
 			t.endSubscriptions(func(k subKey) bool { return k.session == p.SessionID })
-			t.conn.failCommands(func(k *call) bool { return k.tab == t && k.child == p.SessionID }, "its frame is gone")
+			t.conn.failCommands(func(k *call) bool { return k.tab == t && k.child == p.SessionID }, errors.New("its frame is gone"))
 		}
 	}
 	t.mu.Lock()
@@ -422,7 +422,7 @@ func (t *Tab) finish() {
 	was, listeners := t.lease.State == cdpmodel.LeaseHeld, t.listeners
 	t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseTabClosed})
 	t.ended = true
-	rest := t.queue[t.head:]
+	rest, gone := t.queue[t.head:], t.gone
 	t.queue, t.head = nil, 0
 	t.mu.Unlock()
 	if was {
@@ -437,11 +437,11 @@ func (t *Tab) finish() {
 		}
 	}
 	t.endSubscriptions(func(subKey) bool { return true })
-	t.conn.failCommands(func(k *call) bool { return k.tab == t }, "the tab is gone")
+	t.conn.failCommands(func(k *call) bool { return k.tab == t }, fmt.Errorf("%w, %s", op.ErrTabGone, gone))
 }
 
 // failCommands ends the commands whose debugger session has ended.
-func (c *Connector) failCommands(match func(*call) bool, why string) {
+func (c *Connector) failCommands(match func(*call) bool, why error) {
 	var written, unwritten []*call
 	c.mu.Lock()
 	for id, k := range c.pending {
@@ -465,6 +465,6 @@ func (c *Connector) failCommands(match func(*call) bool, why string) {
 	c.resend = slices.DeleteFunc(c.resend, drop)
 	c.queue = slices.DeleteFunc(c.queue, drop)
 	c.mu.Unlock()
-	finishAll(unwritten, fmt.Errorf("%w (%s): %w", op.ErrDetached, why, op.ErrNotDelivered))
-	finishAll(written, fmt.Errorf("%w (%s): %w", op.ErrDetached, why, op.ErrReplyLost))
+	finishAll(unwritten, fmt.Errorf("%w (%w): %w", op.ErrDetached, why, op.ErrNotDelivered))
+	finishAll(written, fmt.Errorf("%w (%w): %w", op.ErrDetached, why, op.ErrReplyLost))
 }

@@ -60,6 +60,8 @@ func classify(err error) (op.Code, string) {
 	switch {
 	case errors.Is(err, op.ErrOffline):
 		return op.ConnectorOffline, "open that browser again, then send the command again; pi-chrome doctor explains more"
+	case errors.Is(err, op.ErrTabGone):
+		return op.TabGone, "list the tabs, or open a new one"
 	case errors.Is(err, op.ErrDetached):
 		return op.DebuggerDetached, "try again: the tab is attached anew"
 	case errors.Is(err, op.ErrNotDelivered):

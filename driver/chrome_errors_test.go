@@ -33,6 +33,8 @@ func TestEachLossHasItsWords(t *testing.T) {
 			op.Rejected, op.BrowserOperation, "the extension's worker ended", "the browser's answer was lost; send it again"},
 		"worker stopped after the effect": {fmt.Errorf(press+"the extension's worker ended before it answered: %w", op.ErrReplyLost), 1,
 			op.OutcomeUnknown, op.BrowserOperation, "the extension's worker ended", "take a snapshot and look before trying again"},
+		"tab closed": {fmt.Errorf(press+"%w (%w, it was closed): %w", op.ErrDetached, op.ErrTabGone, op.ErrReplyLost), 1,
+			op.OutcomeUnknown, op.TabGone, "the tab is gone, it was closed", "list the tabs"},
 		"debugger detached": {fmt.Errorf(press+"%w: %w", op.ErrDetached, op.ErrReplyLost), 1,
 			op.OutcomeUnknown, op.DebuggerDetached, "debugger detached", "take a snapshot"},
 	} {

@@ -136,8 +136,11 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 	if mayHave {
 		e = op.Unknown(code, "%s%s may have changed the page before it failed: %s; it was not sent again", o.Tool(), where, plain(err))
 		e.WithHint("take a snapshot and look before trying again")
-		if code == op.ConnectorOffline {
+		switch code {
+		case op.ConnectorOffline:
 			e.WithHint("open that browser again, then take a snapshot and look before trying again")
+		case op.TabGone:
+			e.WithHint("list the tabs, and look for what it may have done before trying again in another one")
 		}
 	} else {
 		e = op.Reject(code, "%s%s failed and changed nothing: %s", o.Tool(), where, plain(err)).WithHint("%s", hint)

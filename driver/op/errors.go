@@ -125,6 +125,10 @@ var ErrReplyLost = errors.New("reply lost")
 // time. Transports wrap it beside ErrNotDelivered or ErrReplyLost.
 var ErrOffline = errors.New("the browser went away")
 
+// ErrTabGone marks a call on a tab that does not exist any more. Transports
+// wrap it beside ErrDetached.
+var ErrTabGone = errors.New("the tab is gone")
+
 // ErrDetached marks a call on a tab whose debugger session has ended.
 // Transports wrap it.
 var ErrDetached = errors.New("debugger detached")
