@@ -19,7 +19,7 @@ type Handler interface {
 	// EffectOf returns the class of one call.
 	EffectOf(operation string, input json.RawMessage) op.Effect
 	// Validate checks the input of one call; it returns an *op.Error of kind
-	// invalid.
+	// invalid, also for an operation that Describe does not know.
 	Validate(operation string, input json.RawMessage) error
 	// Run executes one call. ctx ends when the caller cancels, when the
 	// command's deadline passes or when the owner stops. An error is an

@@ -220,9 +220,13 @@ func (s *Server) retell(from *client, id, digest string, e journalEntry) {
 func (s *Server) newCommand(ctx context.Context, w wire.Command, digest string) (*command, *op.Error) {
 	desc, ok := s.opts.Handler.Describe(w.Operation)
 	if !ok {
-		e := op.Invalidf("unknown operation %q; nothing was done", w.Operation).WithHint("pi-chrome operations lists them all.")
+		// Who has the list says what it is that is meant.
+		if err := s.opts.Handler.Validate(w.Operation, w.Input); err != nil {
+			return nil, asOpError(err)
+		}
+		e := op.Invalidf("unknown operation %q; nothing was done", w.Operation)
 		e.Code = op.UnknownTool
-		return nil, e.WithDetail("operation", w.Operation)
+		return nil, e
 	}
 	ses, oerr := checkSession(w.Session)
 	if oerr != nil {

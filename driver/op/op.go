@@ -135,8 +135,10 @@ type Descriptor struct {
 
 // Command is the tool's name on a command line: "chrome_tab_list" is
 // "tab-list".
-func (d Descriptor) Command() string {
-	return strings.ReplaceAll(strings.TrimPrefix(d.Tool, "chrome_"), "_", "-")
+func (d Descriptor) Command() string { return commandOf(d.Tool) }
+
+func commandOf(tool string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(tool, "chrome_"), "_", "-")
 }
 
 // CheckOutput checks a value against the published schema of results; every
@@ -299,22 +301,35 @@ func (o Operation[C]) Descriptor() (Descriptor, error) {
 // EffectOf returns the class of a call with this input.
 func (o Operation[C]) EffectOf(raw json.RawMessage) Effect { return o.effectOf(raw) }
 
-// Validate checks the input against the schema and the exclusive groups. The
-// error is an *Error of kind invalid that names field, value and what is
-// allowed.
+// Validate checks the input against the schema and the exclusive groups. No
+// input is {}. The error is an *Error of kind invalid that names field, value
+// and what is allowed.
 func (o Operation[C]) Validate(raw json.RawMessage) error {
 	in, err := o.input()
 	if err != nil {
 		return err
 	}
-	return in.validate(o.spec, raw)
+	if err := in.validate(o.spec, orEmpty(raw)); err != nil {
+		e := AsError(err)
+		if e.Hint == "" {
+			e.Hint = "pi-chrome help " + commandOf(o.spec.Tool) + " shows what it takes"
+		}
+		return e
+	}
+	return nil
+}
+
+// orEmpty is the input of a caller that gave none: {}.
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if s := bytes.TrimSpace(raw); len(s) == 0 || string(s) == "null" {
+		return json.RawMessage("{}")
+	}
+	return raw
 }
 
 // Run validates the input and runs the handler.
 func (o Operation[C]) Run(ctx context.Context, call C, raw json.RawMessage) (Result, error) {
-	if len(bytes.TrimSpace(raw)) == 0 || string(bytes.TrimSpace(raw)) == "null" {
-		raw = json.RawMessage("{}")
-	}
+	raw = orEmpty(raw)
 	if err := o.Validate(raw); err != nil {
 		return Result{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -157,13 +158,20 @@ func CheckSteps(raw json.RawMessage, describe func(string) (Descriptor, bool), v
 			in.Steps[i].Input = Object("{}")
 		}
 		if err := validate(d.Name, json.RawMessage(in.Steps[i].Input)); err != nil {
-			e := *AsError(err)
-			e.Message = fmt.Sprintf("chrome_do: step %d: %s; nothing was done", i+1, e.Message)
-			return nil, nil, e.WithDetail("step", i+1)
+			return nil, nil, InStep(i, err)
 		}
 		in.Steps[i].Tool, descs[i] = d.Name, d
 	}
 	return in.Steps, descs, nil
+}
+
+// InStep is the error of a list whose i-th step, from 0, was refused before any
+// was begun.
+func InStep(i int, err error) *Error {
+	e := *AsError(err)
+	e.Details = maps.Clone(e.Details)
+	e.Message = fmt.Sprintf("chrome_do: step %d: %s; nothing was done", i+1, e.Message)
+	return e.WithDetail("step", i+1)
 }
 
 // DoBudget is how long a list may take: the sum of what its steps may, at most

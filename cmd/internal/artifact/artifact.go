@@ -1,6 +1,6 @@
 // Package artifact keeps the pictures of chrome_screenshot as files, the same
-// way on every surface: the value that a caller sees names paths instead of
-// holding picture data.
+// way on every surface and in lists of steps too: the value that a caller sees
+// names paths instead of holding picture data.
 //
 // Files appear whole or not at all: they are written beside their place under
 // another name and renamed. Nothing is written outside the workspace, symbolic
@@ -96,11 +96,9 @@ type manifestTile struct {
 	Y    float64 `json:"y"`
 }
 
-// Check refuses a path of the input before anything is pictured: one that
-// leaves the workspace, or whose extension is not the format's. The error is
-// an *op.Error of kind invalid. Input that does not decode is left to the
-// operation's own check.
-func Check(in json.RawMessage) error {
+// check refuses a path of the input of a screenshot: one that leaves the
+// workspace, or whose extension is not the format's.
+func check(in json.RawMessage) error {
 	var i input
 	if json.Unmarshal(in, &i) != nil {
 		return nil
@@ -128,31 +126,37 @@ func (i input) format() string {
 	return i.Format
 }
 
-// Publish writes the pictures of a result of page.screenshot under cwd, and
-// returns the value and the text that a caller sees. in is the call's input.
-// An error is an *op.Error; then no file is left.
-func Publish(cwd string, in, value json.RawMessage) (json.RawMessage, string, error) {
-	if err := Check(in); err != nil {
-		return nil, "", err
+// kept is a screenshot whose pictures are in files.
+type kept struct {
+	value    json.RawMessage // as a caller sees it
+	text     string
+	pictures []Picture // from the top of the page down
+}
+
+// publish writes the pictures of a result of page.screenshot under cwd. in is
+// the call's input. An error is an *op.Error; then no file is left.
+func publish(cwd string, in, value json.RawMessage) (kept, error) {
+	if err := check(in); err != nil {
+		return kept{}, err
 	}
 	var i input
 	if err := json.Unmarshal(in, &i); err != nil && len(bytes.TrimSpace(in)) > 0 {
-		return nil, "", failed("reading the input", err)
+		return kept{}, failed("reading the input", err)
 	}
 	var p picture
 	if err := json.Unmarshal(value, &p); err != nil {
-		return nil, "", failed("reading the pictures", err)
+		return kept{}, failed("reading the pictures", err)
 	}
 	if p.Format != "png" && p.Format != "jpeg" {
-		return nil, "", failed("reading the pictures", fmt.Errorf("%q is no format of a picture", p.Format))
+		return kept{}, failed("reading the pictures", fmt.Errorf("%q is no format of a picture", p.Format))
 	}
 	cwd, err := filepath.Abs(cwd)
 	if err != nil {
-		return nil, "", failed("finding the workspace", err)
+		return kept{}, failed("finding the workspace", err)
 	}
 	root, err := os.OpenRoot(cwd)
 	if err != nil {
-		return nil, "", failed("opening the workspace", err)
+		return kept{}, failed("opening the workspace", err)
 	}
 	defer func() { _ = root.Close() }()
 	w := writer{root: root, cwd: cwd, format: p.Format}
@@ -162,7 +166,7 @@ func Publish(cwd string, in, value json.RawMessage) (json.RawMessage, string, er
 	case "tile-set":
 		return w.tiles(p, i.Capture.Directory)
 	}
-	return nil, "", failed("reading the pictures", fmt.Errorf("%q is no kind of a screenshot", p.Kind))
+	return kept{}, failed("reading the pictures", fmt.Errorf("%q is no kind of a screenshot", p.Kind))
 }
 
 func failed(what string, err error) error {
@@ -199,54 +203,58 @@ type writer struct {
 	format string
 }
 
+func (w *writer) picture(data []byte) Picture {
+	return Picture{MIMEType: "image/" + w.format, Data: data}
+}
+
 // full is the path of a name of the workspace as a caller sees it.
 func (w *writer) full(name string) string { return filepath.Join(w.cwd, filepath.FromSlash(name)) }
 
-func (w *writer) image(p picture, name string) (json.RawMessage, string, error) {
+func (w *writer) image(p picture, name string) (kept, error) {
 	if name == "" {
 		name = stem()
 	}
 	name, err := withExtension(name, p.Format)
 	if err != nil {
-		return nil, "", err
+		return kept{}, err
 	}
 	data, err := decode(p.DataURL, p.Format)
 	if err != nil {
-		return nil, "", failed("reading the picture", err)
+		return kept{}, failed("reading the picture", err)
 	}
 	staging, err := w.stage(name)
 	if err != nil {
-		return nil, "", err
+		return kept{}, err
 	}
 	if info, err := w.root.Lstat(name); err == nil && info.IsDir() {
-		return nil, "", failed("writing "+w.full(name), errors.New("a folder has that name"))
+		return kept{}, failed("writing "+w.full(name), errors.New("a folder has that name"))
 	}
 	err = w.write(staging, data)
 	if err == nil {
 		err = w.root.Rename(staging, name)
 	}
 	if err != nil {
-		return nil, "", errors.Join(failed("writing "+w.full(name), escape(err)), ignoreAbsent(w.root.Remove(staging)))
+		return kept{}, errors.Join(failed("writing "+w.full(name), escape(err)), ignoreAbsent(w.root.Remove(staging)))
 	}
 	out, err := encode(imageValue{Kind: "image", Path: w.full(name), Format: p.Format, Tab: p.Tab}, "")
 	if err != nil {
-		return nil, "", failed("describing the picture", err)
+		return kept{}, failed("describing the picture", err)
 	}
-	return out, "Saved Chrome screenshot image to " + w.full(name), nil
+	return kept{out, "Saved Chrome screenshot image to " + w.full(name), []Picture{w.picture(data)}}, nil
 }
 
-func (w *writer) tiles(p picture, name string) (json.RawMessage, string, error) {
+func (w *writer) tiles(p picture, name string) (kept, error) {
 	if name == "" {
 		name = stem() + "-tiles"
 	}
 	name = strings.TrimSuffix(name, "/")
-	pictures, err := checkTiles(p)
+	tiles, err := checkTiles(p)
 	if err != nil {
-		return nil, "", failed("reading the tiles", err)
+		return kept{}, failed("reading the tiles", err)
 	}
 	staging, err := w.stage(name)
 	if err != nil {
-		return nil, "", err
+		return kept{}, err
 	}
 	exists := func() error {
 		if _, err := w.root.Lstat(name); err == nil {
@@ -256,12 +264,12 @@ func (w *writer) tiles(p picture, name string) (json.RawMessage, string, error) 
 		return nil
 	}
 	if err := exists(); err != nil {
-		return nil, "", err
+		return kept{}, err
 	}
 	m := manifest{Version: 1, Kind: "tile-set", Format: p.Format, Dimensions: p.Dimensions}
 	v := tilesValue{Kind: "tile-set", Directory: w.full(name), Format: p.Format, ManifestPath: w.full(name + "/manifest.json"), Dimensions: p.Dimensions, Tab: p.Tab}
 	err = w.root.Mkdir(staging, 0o700)
-	for i, data := range pictures {
+	for i, data := range tiles {
 		if err != nil {
 			break
 		}
@@ -286,13 +294,17 @@ func (w *writer) tiles(p picture, name string) (json.RawMessage, string, error) 
 		if _, ok := errors.AsType[*op.Error](err); !ok {
 			err = failed("writing "+w.full(name), escape(err))
 		}
-		return nil, "", errors.Join(err, ignoreAbsent(w.root.RemoveAll(staging)))
+		return kept{}, errors.Join(err, ignoreAbsent(w.root.RemoveAll(staging)))
 	}
 	out, err := encode(v, "")
 	if err != nil {
-		return nil, "", failed("describing the tiles", err)
+		return kept{}, failed("describing the tiles", err)
 	}
-	return out, fmt.Sprintf("Saved %d full-page screenshot tiles to %s. Manifest: %s", len(v.Tiles), v.Directory, v.ManifestPath), nil
+	k := kept{value: out, text: fmt.Sprintf("Saved %d full-page screenshot tiles to %s. Manifest: %s", len(v.Tiles), v.Directory, v.ManifestPath)}
+	for _, data := range tiles {
+		k.pictures = append(k.pictures, w.picture(data))
+	}
+	return k, nil
 }
 
 // stage makes the folder of name and returns a free name in it.

@@ -59,9 +59,15 @@ func listing(t testing.TB, dir string) string {
 	return b.String()
 }
 
+// keep is Keep of one screenshot.
+func keep(dir string, in, value json.RawMessage) (json.RawMessage, string, error) {
+	r, _, err := Keep(dir, screenshotTool, in, op.Result{Value: value})
+	return r.Value, r.Text, err
+}
+
 func TestPublishImage(t *testing.T) {
 	dir := t.TempDir()
-	value, text, err := Publish(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"shots/a"},"format":"png"}`), image("png", "PNG"))
+	value, text, err := keep(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"shots/a"},"format":"png"}`), image("png", "PNG"))
 	assert.NilError(t, err)
 	want := filepath.Join(dir, "shots", "a.png")
 	assert.Equal(t, string(value), fmt.Sprintf(`{"kind":"image","path":%q,"format":"png","tab":{"id":7}}`, want))
@@ -69,14 +75,14 @@ func TestPublishImage(t *testing.T) {
 	assert.Equal(t, listing(t, dir), "drwx------ shots\n-rw------- shots/a.png\n")
 
 	// A file that is there is replaced, as a whole.
-	_, _, err = Publish(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"shots/a.png"}}`), image("png", "NEW"))
+	_, _, err = keep(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"shots/a.png"}}`), image("png", "NEW"))
 	assert.NilError(t, err)
 	got, err := os.ReadFile(want)
 	assert.NilError(t, err)
 	assert.Equal(t, string(got), "NEW")
 
 	// Without a path, a place of its own.
-	value, _, err = Publish(dir, nil, image("jpeg", "JPEG"))
+	value, _, err = keep(dir, nil, image("jpeg", "JPEG"))
 	assert.NilError(t, err)
 	assert.Assert(t, regexp.MustCompile(`/\.pi/chrome-screenshots/\d{13}-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.jpeg"`).Match(value), "%s", value)
 	assert.Assert(t, !strings.Contains(listing(t, dir), "staging"))
@@ -85,7 +91,7 @@ func TestPublishImage(t *testing.T) {
 func TestPublishTiles(t *testing.T) {
 	dir := t.TempDir()
 	in := json.RawMessage(`{"capture":{"kind":"full-page-tiles","directory":"out/page"},"format":"jpeg"}`)
-	value, text, err := Publish(dir, in, tiles(t, threeTiles, []float64{0, 720, 1440}, "A", "B", "C"))
+	value, text, err := keep(dir, in, tiles(t, threeTiles, []float64{0, 720, 1440}, "A", "B", "C"))
 	assert.NilError(t, err)
 	full := filepath.Join(dir, "out", "page")
 	assert.Equal(t, text, fmt.Sprintf("Saved 3 full-page screenshot tiles to %s. Manifest: %s", full, filepath.Join(full, "manifest.json")))
@@ -121,7 +127,7 @@ func TestPublishTiles(t *testing.T) {
 }`)
 
 	before := listing(t, dir)
-	_, _, err = Publish(dir, in, tiles(t, threeTiles, []float64{0, 720, 1440}, "A", "B", "C"))
+	_, _, err = keep(dir, in, tiles(t, threeTiles, []float64{0, 720, 1440}, "A", "B", "C"))
 	assert.ErrorContains(t, err, "Screenshot tile-set destination already exists: "+full)
 	assert.Equal(t, op.AsError(err).Code, op.ScreenshotFailure)
 	assert.Equal(t, listing(t, dir), before)
@@ -174,27 +180,27 @@ func TestRefused(t *testing.T) {
 				tt.workspace(t, dir)
 			}
 			before := listing(t, dir)
-			_, _, err := Publish(dir, json.RawMessage(tt.in), tt.value)
+			_, _, err := keep(dir, json.RawMessage(tt.in), tt.value)
 			assert.ErrorContains(t, err, tt.message)
 			assert.Equal(t, op.AsError(err).Kind, tt.kind)
 			assert.Equal(t, strings.ReplaceAll(listing(t, dir), "drwx------ .pi\ndrwx------ .pi/chrome-screenshots\n", ""), before)
 			assert.Equal(t, listing(t, outside), "")
 		})
 	}
-	_, _, err := Publish(filepath.Join(outside, "absent"), nil, image("png", "x"))
+	_, _, err := keep(filepath.Join(outside, "absent"), nil, image("png", "x"))
 	assert.ErrorContains(t, err, "opening the workspace")
 
 	// A link inside the workspace is nobody's business.
 	dir := t.TempDir()
 	assert.NilError(t, os.Mkdir(filepath.Join(dir, "real"), 0o700))
 	assert.NilError(t, os.Symlink("real", filepath.Join(dir, "link")))
-	_, _, err = Publish(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"link/a.png"}}`), image("png", "x"))
+	_, _, err = keep(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"link/a.png"}}`), image("png", "x"))
 	assert.NilError(t, err)
 	// A link in the file's own place is replaced, not followed.
 	victim := filepath.Join(outside, "victim.png")
 	assert.NilError(t, os.WriteFile(victim, []byte("old"), 0o600))
 	assert.NilError(t, os.Symlink(victim, filepath.Join(dir, "b.png")))
-	_, _, err = Publish(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"b.png"}}`), image("png", "x"))
+	_, _, err = keep(dir, json.RawMessage(`{"capture":{"kind":"viewport","path":"b.png"}}`), image("png", "x"))
 	assert.NilError(t, err)
 	got, err := os.ReadFile(victim)
 	assert.NilError(t, err)
@@ -210,7 +216,7 @@ func FuzzPublish(f *testing.F) {
 		assert.NilError(t, os.Mkdir(dir, 0o700))
 		in, err := json.Marshal(map[string]any{"capture": map[string]string{"path": name, "directory": name}})
 		assert.NilError(t, err)
-		_, _, err = Publish(dir, in, json.RawMessage(value))
+		_, _, err = keep(dir, in, json.RawMessage(value))
 		entries, readErr := os.ReadDir(parent)
 		assert.NilError(t, readErr)
 		assert.Equal(t, len(entries), 1, "something was written outside the workspace")

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"pi-chrome/cmd/internal/artifact"
+	"pi-chrome/cmd/internal/near"
 	"pi-chrome/driver/op"
 )
 
@@ -89,8 +91,9 @@ type output struct {
 	text      string // what readers see
 	commandID string
 	elapsedMs *int64
-	done      bool // the command has printed everything itself
-	code      int  // exit code of a command that has done its work
+	pictures  []artifact.Picture // of the result, which names their files
+	done      bool               // the command has printed everything itself
+	code      int                // exit code of a command that has done its work
 }
 
 // app is one run of the command line.
@@ -199,8 +202,8 @@ func (a *app) flagError(set *pflag.FlagSet, command string, err error) error {
 		var names []string
 		set.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		out := usageError(command, "unknown flag %s", flag)
-		if near := nearest(e.GetSpecifiedName(), names); near != "" {
-			out.Hint = "did you mean --" + near + "? " + out.Hint
+		if meant := near.Of(e.GetSpecifiedName(), names); meant != "" {
+			out.Hint = "did you mean --" + meant + "? " + out.Hint
 		}
 		return out.WithDetail("flag", flag)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"pi-chrome/cmd/internal/near"
 )
 
 // The scripts know nothing of commands and flags: they ask `__complete` at
@@ -46,8 +48,8 @@ func completionCommand() *command {
 				script, ok := completionScripts[args[0]]
 				if !ok {
 					e := usageError("completion", "unknown shell %q; allowed: %s", args[0], strings.Join(shells(), ", "))
-					if near := nearest(args[0], shells()); near != "" {
-						e.Hint = "did you mean " + near + "? " + e.Hint
+					if meant := near.Of(args[0], shells()); meant != "" {
+						e.Hint = "did you mean " + meant + "? " + e.Hint
 					}
 					return output{}, e.WithDetail("shell", args[0])
 				}

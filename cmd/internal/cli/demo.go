@@ -13,6 +13,7 @@ import (
 
 	"pi-chrome/bridge/client"
 	"pi-chrome/cmd/internal/demo"
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/sandbox"
 	"pi-chrome/driver/op"
 )
@@ -95,7 +96,7 @@ func (a *app) shop(ctx context.Context, s *sandbox.Sandbox, dir string, view *de
 // caller runs operations over one connection.
 func (a *app) caller(c *client.Client) demo.Caller {
 	return func(ctx context.Context, tool string, input any) (op.Result, time.Duration, error) {
-		desc, err := findOperation(tool)
+		desc, err := owner.Find(tool)
 		if err != nil {
 			return op.Result{}, 0, err
 		}

@@ -12,7 +12,7 @@ import (
 
 // TestElementsAreWrittenShort: an element is a ref, HOW=VALUE, or JSON.
 func TestElementsAreWrittenShort(t *testing.T) {
-	desc, err := findOperation("inspect")
+	desc, err := owner.Find("inspect")
 	assert.NilError(t, err)
 	for _, tt := range []struct{ arg, want string }{
 		{"el-3", `{"element":{"by":"uid","value":"el-3"}}`},
@@ -40,7 +40,7 @@ func TestElementsAreWrittenShort(t *testing.T) {
 }
 
 func TestStepsAreJSON(t *testing.T) {
-	desc, err := findOperation("do")
+	desc, err := owner.Find("do")
 	assert.NilError(t, err)
 	in := newInput(desc)
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -9,6 +9,7 @@ import (
 
 	"pi-chrome/bridge/wire"
 	"pi-chrome/cmd/internal/install"
+	"pi-chrome/cmd/internal/near"
 	"pi-chrome/extension"
 )
 
@@ -40,8 +41,8 @@ func extensionCommand() *command {
 					return extensionInfo(folder)
 				}
 				e := usageError("extension", "%q is not something to do with the extension; allowed: %s", args[0], strings.Join(actions, ", "))
-				if near := nearest(args[0], actions); near != "" {
-					e.Hint = "did you mean " + near + "? " + e.Hint
+				if meant := near.Of(args[0], actions); meant != "" {
+					e.Hint = "did you mean " + meant + "? " + e.Hint
 				}
 				return output{}, e
 			}

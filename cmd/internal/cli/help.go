@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"pi-chrome/cmd/internal/near"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
@@ -74,8 +75,8 @@ func findCommand(name string) (*command, error) {
 	}
 	e := usageError("", "unknown command %q", name).WithDetail("command", name)
 	plain := strings.ReplaceAll(strings.TrimPrefix(name, "chrome_"), "_", "-")
-	if near := nearest(plain, names); near != "" {
-		e.Hint = "did you mean " + near + "? " + e.Hint
+	if meant := near.Of(plain, names); meant != "" {
+		e.Hint = "did you mean " + meant + "? " + e.Hint
 	}
 	return nil, e
 }

@@ -14,6 +14,7 @@ import (
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cmd/internal/artifact"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
@@ -60,30 +61,6 @@ func operationDoc(desc op.Descriptor) string {
 	return strings.TrimSpace(b.String())
 }
 
-// findOperation finds an operation by its tool name, wire name or command
-// name. The error of an unknown one names what was probably meant.
-func findOperation(name string) (op.Descriptor, error) {
-	list, err := owner.Descriptors()
-	if err != nil {
-		return op.Descriptor{}, err
-	}
-	var tools []string
-	for _, d := range list {
-		if d.Tool == name || d.Name == name || d.Command() == name {
-			return d, nil
-		}
-		tools = append(tools, d.Tool)
-	}
-	e := &op.Error{Kind: op.Invalid, Code: op.UnknownTool, Message: fmt.Sprintf("unknown tool %q; allowed: %s", name, strings.Join(tools, ", "))}
-	e = e.WithDetail("tool", name).WithHint("pi-chrome operations describes them")
-	if near := nearest(strings.ReplaceAll(name, "-", "_"), tools); near != "" {
-		e.Hint = "did you mean " + near + "? " + e.Hint
-	} else if near := nearest("chrome_"+strings.ReplaceAll(name, "-", "_"), tools); near != "" {
-		e.Hint = "did you mean " + near + "? " + e.Hint
-	}
-	return op.Descriptor{}, e
-}
-
 // operate checks the input, runs one operation and returns its output.
 func (a *app) operate(ctx context.Context, desc op.Descriptor, raw json.RawMessage) (output, error) {
 	return a.operateOn(ctx, func(ctx context.Context) (*client.Client, func(), error) {
@@ -101,14 +78,9 @@ func (a *app) operate(ctx context.Context, desc op.Descriptor, raw json.RawMessa
 func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*client.Client, func(), error), desc op.Descriptor, raw json.RawMessage) (output, error) {
 	raw = absolutePaths(a.env.Dir, desc.Tool, raw)
 	if err := owner.Validate(desc.Name, raw); err != nil {
-		e := asError(err)
-		if e.Hint == "" {
-			e = e.WithHint("pi-chrome help %s shows what it takes", desc.Command())
-		}
-		return output{}, e
+		return output{}, err
 	}
-	plan, err := a.picture(desc, raw)
-	if err != nil {
+	if err := artifact.Check(desc.Tool, raw); err != nil {
 		return output{}, err
 	}
 	c, done, err := connect(ctx)
@@ -125,12 +97,12 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 	if err != nil {
 		return out, a.told(ctx, c, cmd.ID, desc, err)
 	}
-	result, err := plan.publish(res.Result)
+	result, pictures, err := artifact.Keep(a.env.Dir, desc.Tool, raw, res.Result)
 	if err != nil {
 		return out, err
 	}
 	ms := res.Elapsed.Milliseconds()
-	out.value, out.text, out.elapsedMs = result.Value, result.Text, &ms
+	out.value, out.text, out.elapsedMs, out.pictures = result.Value, result.Text, &ms, pictures
 	if desc.Name == op.DoName {
 		out.code = stepsCode(result.Value)
 	}
@@ -286,7 +258,7 @@ func callCommand() *command {
 				if len(args) > 2 {
 					return output{}, usageError("call", "pi-chrome call takes a tool and one JSON object, but got %q too", args[2])
 				}
-				desc, err := findOperation(args[0])
+				desc, err := owner.Find(args[0])
 				if err != nil {
 					return output{}, err
 				}

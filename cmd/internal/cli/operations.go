@@ -21,7 +21,7 @@ func (a *app) operations(markdown *bool) runFunc {
 			return output{}, usageError("operations", "pi-chrome operations takes one tool, but got %q too", args[1])
 		}
 		if len(args) == 1 {
-			d, err := findOperation(args[0])
+			d, err := owner.Find(args[0])
 			if err != nil {
 				return output{}, err
 			}

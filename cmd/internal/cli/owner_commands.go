@@ -219,7 +219,7 @@ func (a *app) help(_ context.Context, args []string) (output, error) {
 		if err == nil {
 			return a.helpOf(c)
 		}
-		if d, derr := findOperation(args[0]); derr == nil {
+		if d, derr := owner.Find(args[0]); derr == nil {
 			return a.helpOf(operationCommand(d))
 		}
 		if out, ok := helpOfCode(args[0]); ok {

@@ -7,6 +7,9 @@ import (
 // uploadTool is the one tool whose input names files of this machine.
 const uploadTool = "chrome_upload"
 
+// screenshotTool pictures the page of a script's line that failed.
+const screenshotTool = "chrome_screenshot"
+
 // doTool is the tool that runs a list of calls.
 const doTool = "chrome_do"
 

@@ -17,7 +17,9 @@ import (
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/pi"
+	"pi-chrome/cmd/internal/artifact"
 	"pi-chrome/cmd/internal/install"
+	"pi-chrome/cmd/internal/near"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/pihost"
 	"pi-chrome/driver/op"
@@ -48,8 +50,8 @@ func piCommand() *command {
 					return output{value: map[string]any{"dir": dir}, text: dir}, nil
 				}
 				e := usageError("pi", "%q is not something to do with Pi; allowed: %s", args[0], strings.Join(actions, ", "))
-				if near := nearest(args[0], actions); near != "" {
-					e.Hint = "did you mean " + near + "? " + e.Hint
+				if meant := near.Of(args[0], actions); meant != "" {
+					e.Hint = "did you mean " + meant + "? " + e.Hint
 				}
 				return output{}, e
 			}
@@ -207,7 +209,7 @@ func (b *piBackend) Tools() ([]op.Descriptor, error) { return owner.Descriptors(
 
 // Call runs one tool over the shared connection.
 func (b *piBackend) Call(ctx context.Context, c pihost.Call) (pihost.Answer, error) {
-	desc, err := findOperation(c.Tool)
+	desc, err := owner.Find(c.Tool)
 	if err != nil {
 		return pihost.Answer{}, err
 	}
@@ -228,60 +230,22 @@ func (b *piBackend) Call(ctx context.Context, c pihost.Call) (pihost.Answer, err
 	if out.elapsedMs != nil {
 		a.ElapsedMs = *out.elapsedMs
 	}
-	if c.Images && desc.Tool == screenshotTool {
-		shown, all, err := pictures(a.Value)
-		a.Images = shown
-		switch {
-		case err != nil:
-			a.Text += fmt.Sprintf("\n\n[the picture is kept, but could not be shown: %s]", err)
-		case len(shown) < all:
-			a.Text += fmt.Sprintf("\n\n[%d of %d pictures are shown here; all are in the files]", len(shown), all)
+	if c.Images {
+		shown, note := artifact.Bounded(out.pictures, maxShownPictures, maxShownBytes)
+		for _, p := range shown {
+			a.Images = append(a.Images, pihost.Image{MIMEType: p.MIMEType, Data: base64.StdEncoding.EncodeToString(p.Data)})
 		}
+		a.Text += note
 	}
 	return a, nil
 }
 
-// What a model is shown of a screenshot: a picture costs it tokens and the
-// provider limits the request.
+// What a model is shown of the pictures of a call: a picture costs it tokens
+// and the provider limits the request.
 const (
 	maxShownPictures = 4
 	maxShownBytes    = 4 << 20
 )
-
-// pictures reads the files that a screenshot named, as far as they may be
-// shown, and tells how many there are.
-func pictures(value json.RawMessage) (shown []pihost.Image, all int, err error) {
-	var v struct {
-		Path   string `json:"path"`
-		Format string `json:"format"`
-		Tiles  []struct {
-			Path string `json:"path"`
-		} `json:"tiles"`
-	}
-	if err := json.Unmarshal(value, &v); err != nil {
-		return nil, 0, err
-	}
-	paths := []string{v.Path}
-	if v.Path == "" {
-		paths = paths[:0]
-		for _, t := range v.Tiles {
-			paths = append(paths, t.Path)
-		}
-	}
-	left := maxShownBytes
-	for _, p := range paths[:min(len(paths), maxShownPictures)] {
-		raw, err := os.ReadFile(p)
-		if err != nil {
-			return shown, len(paths), err
-		}
-		if len(raw) > left {
-			break
-		}
-		left -= len(raw)
-		shown = append(shown, pihost.Image{MIMEType: "image/" + v.Format, Data: base64.StdEncoding.EncodeToString(raw)})
-	}
-	return shown, len(paths), nil
-}
 
 // Command runs a command line for the session.
 func (b *piBackend) Command(ctx context.Context, s pihost.Session, dir string, args []string) (string, int) {

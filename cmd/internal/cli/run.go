@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pi-chrome/bridge/client"
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
 
@@ -357,7 +358,7 @@ func (r *scriptRun) picture(ctx context.Context, s runStep, input json.RawMessag
 	case s.Error != nil && s.Error.Kind == op.Unavailable:
 		return "", errors.New("the browser is not available")
 	}
-	desc, err := findOperation(screenshotTool)
+	desc, err := owner.Find(screenshotTool)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"pi-chrome/cmd/internal/artifact"
 	"pi-chrome/cmd/internal/owner"
 )
 
@@ -195,7 +196,7 @@ func (a *app) lineInput(l *scriptLine, vars map[string]scriptValue) (*app, json.
 	if err := owner.Validate(l.desc.Name, checked); err != nil {
 		return nil, nil, err
 	}
-	if _, err := sub.picture(l.desc, checked); err != nil {
+	if err := artifact.Check(l.desc.Tool, checked); err != nil {
 		return nil, nil, err
 	}
 	return &sub, raw, nil

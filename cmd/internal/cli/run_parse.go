@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
 
@@ -189,7 +190,7 @@ func (l *scriptLine) parse(line string) error {
 // scriptOperation finds what a line runs: an operation, since the other
 // commands have no result to go on with.
 func scriptOperation(name string, call bool) (op.Descriptor, error) {
-	d, err := findOperation(name)
+	d, err := owner.Find(name)
 	if err == nil || call {
 		return d, err
 	}

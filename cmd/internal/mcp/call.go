@@ -16,11 +16,9 @@ import (
 	"pi-chrome/driver/op"
 )
 
-// Names of operations whose results this surface keeps beside passing them on.
-const (
-	screenshotTool = "chrome_screenshot"
-	snapshotTool   = "chrome_snapshot"
-)
+// snapshotTool is the operation whose text this surface keeps beside passing
+// it on.
+const snapshotTool = "chrome_snapshot"
 
 // call runs one tool. What fails is a result with isError, never an error of
 // the protocol: a model sees only the former.
@@ -46,82 +44,43 @@ func (f *face) run(ctx context.Context, id string, d op.Descriptor, raw json.Raw
 	if err := owner.Validate(d.Name, raw); err != nil {
 		return nil, err
 	}
-	if d.Tool == screenshotTool {
-		if err := artifact.Check(raw); err != nil {
-			return nil, err
-		}
+	if err := artifact.Check(d.Tool, raw); err != nil {
+		return nil, err
 	}
 	out, err := f.command(ctx, id, d, raw, progress)
 	if err != nil {
 		return nil, err
 	}
 	res := &sdk.CallToolResult{Meta: sdk.Meta{"pi-chrome/commandId": id, "pi-chrome/elapsedMs": out.Elapsed.Milliseconds()}}
-	value, text, pictures := out.Result.Value, out.Result.Text, []picture(nil)
-	switch {
-	case d.Tool == screenshotTool:
-		if pictures, err = picturesOf(out.Result.Value); err != nil {
-			return nil, err
-		}
-		if value, text, err = artifact.Publish(f.opts.Dir, raw, out.Result.Value); err != nil {
-			return nil, err
-		}
-	case d.Name == op.DoName:
-		return f.list(res, id, raw, out)
-	case d.Tool == snapshotTool:
-		f.keepSnapshot(ctx, text)
-	}
-	f.fill(res, value, text, pictures)
-	return res, nil
-}
-
-// fill writes text, pictures and value into a result.
-func (f *face) fill(res *sdk.CallToolResult, value json.RawMessage, text string, pictures []picture) {
-	shown, note := bounded(pictures)
-	res.Content = append(res.Content, &sdk.TextContent{Text: text + note})
-	for _, p := range shown {
-		res.Content = append(res.Content, &sdk.ImageContent{Data: p.data, MIMEType: p.mime})
-	}
-	f.keepShots(shown)
-	if f.opts.Structured {
-		res.StructuredContent = value
-	}
-}
-
-// list ends a list of steps: the pictures of its steps are kept and shown too,
-// and one that stopped on its way is an error, as its last step is.
-func (f *face) list(res *sdk.CallToolResult, id string, raw json.RawMessage, out client.Outcome) (*sdk.CallToolResult, error) {
-	var in op.DoIn
-	var done op.DoOut
-	if err := json.Unmarshal(out.Result.Value, &done); err != nil {
-		return nil, fmt.Errorf("reading the result of the steps: %w", err)
-	}
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, fmt.Errorf("reading the steps: %w", err)
-	}
-	text, pictures := out.Result.Text, []picture(nil)
-	for i, s := range done.Steps {
-		d, ok := f.find(s.Tool)
-		if !ok || d.Tool != screenshotTool || len(s.Value) == 0 || i >= len(in.Steps) {
-			continue
-		}
-		// The steps are done: what becomes of a picture changes nothing there.
-		more, err := picturesOf(s.Value)
-		var value json.RawMessage
-		var note string
-		if err == nil {
-			value, note, err = artifact.Publish(f.opts.Dir, json.RawMessage(in.Steps[i].Input), s.Value)
-		}
-		if err != nil {
-			note = op.AsError(err).Text()
-		}
-		done.Steps[i].Value, pictures = value, append(pictures, more...)
-		text += fmt.Sprintf("\n\nStep %d: %s", i+1, note)
-	}
-	value, err := op.NewResult(done)
+	kept, pictures, err := artifact.Keep(f.opts.Dir, d.Tool, raw, out.Result)
 	if err != nil {
 		return nil, err
 	}
-	f.fill(res, value.Value, text, pictures)
+	if d.Tool == snapshotTool {
+		f.keepSnapshot(ctx, kept.Text)
+	}
+	shown, note := artifact.Bounded(pictures, maxPictures, maxPictureBytes)
+	res.Content = []sdk.Content{&sdk.TextContent{Text: kept.Text + note}}
+	for _, p := range shown {
+		res.Content = append(res.Content, &sdk.ImageContent{Data: p.Data, MIMEType: p.MIMEType})
+	}
+	f.keepShots(shown)
+	if f.opts.Structured {
+		res.StructuredContent = kept.Value
+	}
+	if d.Name == op.DoName {
+		return res, stopped(res, id, kept.Value, kept.Text+note)
+	}
+	return res, nil
+}
+
+// stopped makes the result of a list that stopped on its way an error, as its
+// last step is.
+func stopped(res *sdk.CallToolResult, id string, value json.RawMessage, text string) error {
+	var done op.DoOut
+	if err := json.Unmarshal(value, &done); err != nil {
+		return fmt.Errorf("reading the result of the steps: %w", err)
+	}
 	if n := len(done.Steps); n > 0 && done.Steps[n-1].Error != nil {
 		e := *done.Steps[n-1].Error
 		res.IsError = true
@@ -129,7 +88,7 @@ func (f *face) list(res *sdk.CallToolResult, id string, raw json.RawMessage, out
 		e.Message = text
 		res.StructuredContent = failure{Error: &e, CommandID: id}
 	}
-	return res, nil
+	return nil
 }
 
 func (f *face) find(name string) (op.Descriptor, bool) {

@@ -17,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"pi-chrome/cmd/internal/artifact"
 	"pi-chrome/cmd/internal/guide"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
@@ -152,28 +153,15 @@ func TestToken(t *testing.T) {
 	assert.ErrorContains(t, err, "does not hold 64 hex digits")
 }
 
-// TestPicturesAreBounded: what a result cannot hold is counted; what is kept
-// pushes out the oldest.
-func TestPicturesAreBounded(t *testing.T) {
-	pictures := func(n, size int) []picture {
-		return slices.Repeat([]picture{{"image/png", make([]byte, size)}}, n)
-	}
-	shown, note := bounded(pictures(3, 10))
-	assert.Equal(t, len(shown), 3)
-	assert.Equal(t, note, "")
-	shown, note = bounded(pictures(200, 10))
-	assert.Equal(t, len(shown), maxPictures)
-	assert.Equal(t, note, "\n\n[12 of 200 pictures are shown here; all are in the files]")
-	shown, _ = bounded(pictures(3, maxPictureBytes/2))
-	assert.Equal(t, len(shown), 2)
-
+// TestShotsAreBounded: what is kept pushes out the oldest.
+func TestShotsAreBounded(t *testing.T) {
 	var s shots
 	for i := range maxShots {
-		n, gone := s.add(picture{"image/png", make([]byte, 10)})
+		n, gone := s.add(artifact.Picture{MIMEType: "image/png", Data: make([]byte, 10)})
 		assert.Equal(t, n, i+1)
 		assert.Equal(t, len(gone), 0)
 	}
-	n, gone := s.add(picture{"image/png", make([]byte, maxShotBytes)})
+	n, gone := s.add(artifact.Picture{MIMEType: "image/png", Data: make([]byte, maxShotBytes)})
 	assert.Equal(t, n, maxShots+1)
 	assert.Equal(t, len(gone), maxShots, "a large one pushes out all others, and stays itself")
 }

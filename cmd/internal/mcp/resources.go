@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"pi-chrome/bridge/client"
+	"pi-chrome/cmd/internal/artifact"
 	"pi-chrome/driver/op"
 )
 
@@ -17,6 +18,13 @@ const (
 	tabsURI     = "pi-chrome://tabs"
 	snapshotURI = "pi-chrome://snapshot"
 	shotPrefix  = "pi-chrome://screenshot/"
+)
+
+// Bounds of the pictures in one result. Clients put them into the model's
+// context, and some refuse results of more than a few megabytes.
+const (
+	maxPictures     = 12
+	maxPictureBytes = 8 << 20
 )
 
 // Bounds of the pictures that are kept as resources.
@@ -33,20 +41,20 @@ type shots struct {
 
 type shot struct {
 	n int
-	picture
+	artifact.Picture
 }
 
 // add keeps a picture and returns its number and those that it pushed out.
-func (s *shots) add(p picture) (int, []int) {
+func (s *shots) add(p artifact.Picture) (int, []int) {
 	s.last++
 	s.kept = append(s.kept, shot{s.last, p})
 	size := 0
 	for _, k := range s.kept {
-		size += len(k.data)
+		size += len(k.Data)
 	}
 	var out []int
 	for len(s.kept) > 1 && (len(s.kept) > maxShots || size > maxShotBytes) {
-		size -= len(s.kept[0].data)
+		size -= len(s.kept[0].Data)
 		out = append(out, s.kept[0].n)
 		s.kept = s.kept[1:]
 	}
@@ -107,7 +115,7 @@ func (f *face) keepSnapshot(ctx context.Context, text string) {
 }
 
 // keepShots makes resources of pictures; the oldest go when there are too many.
-func (f *face) keepShots(pictures []picture) {
+func (f *face) keepShots(pictures []artifact.Picture) {
 	for _, p := range pictures {
 		f.mu.Lock()
 		n, gone := f.shots.add(p)
@@ -115,8 +123,8 @@ func (f *face) keepShots(pictures []picture) {
 		for _, old := range gone {
 			f.server.RemoveResources(shotURI(old))
 		}
-		size := int64(len(p.data))
-		f.server.AddResource(&sdk.Resource{URI: shotURI(n), Name: fmt.Sprintf("screenshot-%d", n), MIMEType: p.mime, Size: size}, f.readShot)
+		size := int64(len(p.Data))
+		f.server.AddResource(&sdk.Resource{URI: shotURI(n), Name: fmt.Sprintf("screenshot-%d", n), MIMEType: p.MIMEType, Size: size}, f.readShot)
 	}
 }
 
@@ -125,7 +133,7 @@ func (f *face) readShot(_ context.Context, req *sdk.ReadResourceRequest) (*sdk.R
 	defer f.mu.Unlock()
 	for _, s := range f.shots.kept {
 		if uri := shotURI(s.n); uri == req.Params.URI {
-			return contents(&sdk.ResourceContents{URI: uri, MIMEType: s.mime, Blob: s.data}), nil
+			return contents(&sdk.ResourceContents{URI: uri, MIMEType: s.MIMEType, Blob: s.Data}), nil
 		}
 	}
 	return nil, sdk.ResourceNotFoundError(req.Params.URI)

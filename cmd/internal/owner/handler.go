@@ -61,7 +61,7 @@ func (h *handler) EffectOf(operation string, input json.RawMessage) op.Effect {
 func (h *handler) Validate(operation string, input json.RawMessage) error {
 	o, ok := h.d.Operation(operation)
 	if !ok {
-		return op.Invalidf("unknown operation %q", operation)
+		return unknown(operation)
 	}
 	return o.Validate(input)
 }

@@ -1,14 +1,17 @@
 package owner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cmd/internal/near"
 	"pi-chrome/driver"
 	"pi-chrome/driver/op"
 )
@@ -64,6 +67,40 @@ var Descriptors = sync.OnceValues(func() ([]op.Descriptor, error) {
 	}
 	return out, nil
 })
+
+// Find returns the operation with that tool name, wire name or command name.
+// The error is an *op.Error of kind invalid that names what was probably meant.
+func Find(name string) (op.Descriptor, error) {
+	list, err := Descriptors()
+	if err != nil {
+		return op.Descriptor{}, err
+	}
+	var tools []string
+	for _, d := range list {
+		if d.Tool == name || d.Name == name || d.Command() == name {
+			return d, nil
+		}
+		tools = append(tools, d.Tool)
+	}
+	e := &op.Error{Kind: op.Invalid, Code: op.UnknownTool, Message: fmt.Sprintf("unknown tool %q; allowed: %s", name, strings.Join(tools, ", "))}
+	e = e.WithDetail("tool", name).WithHint("pi-chrome operations describes them")
+	plain := strings.ReplaceAll(name, "-", "_")
+	if meant := cmp.Or(near.Of(plain, tools), near.Of("chrome_"+plain, tools)); meant != "" {
+		e.Hint = "did you mean " + meant + "? " + e.Hint
+	}
+	return op.Descriptor{}, e
+}
+
+// unknown is the error for an operation that is none.
+func unknown(name string) error {
+	if _, err := Find(name); err != nil {
+		return err
+	}
+	// A command line's name of an operation that there is.
+	e := op.Invalidf("unknown operation %q", name)
+	e.Code = op.UnknownTool
+	return e
+}
 
 // Fingerprint is of the operation list: a client with another one is of
 // another release.
@@ -121,5 +158,5 @@ func Validate(operation string, raw json.RawMessage) error {
 			return o.Validate(raw)
 		}
 	}
-	return op.Invalidf("unknown operation %q", operation)
+	return unknown(operation)
 }

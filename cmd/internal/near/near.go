@@ -1,9 +1,10 @@
-package cli
+// Package near guesses what a misspelled word was meant to be.
+package near
 
 import "strings"
 
-// nearest returns the name that was probably meant, or "".
-func nearest(word string, names []string) string {
+// Of returns the name that was probably meant by word, or "".
+func Of(word string, names []string) string {
 	best, bestDistance := "", 3
 	if len(word) < 4 {
 		bestDistance = 2
