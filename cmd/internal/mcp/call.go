@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"pi-chrome/bridge/client"
@@ -89,6 +91,41 @@ func stopped(res *sdk.CallToolResult, id string, value json.RawMessage, text str
 		res.StructuredContent = failure{Error: &e, CommandID: id}
 	}
 	return nil
+}
+
+// offered answers calls of tools that this connection does not offer. One that
+// chrome_enable adds is a result, which a model sees and can act on. One that
+// there is not is an error of the protocol, as that wants, with what other
+// surfaces say of it.
+func (f *face) offered(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		call, ok := req.(*sdk.CallToolRequest)
+		if !ok || call.Params.Name == op.EnableTool {
+			return next(ctx, method, req)
+		}
+		d, ok := f.find(call.Params.Name)
+		if !ok || d.Tool != call.Params.Name {
+			_, err := owner.Find(call.Params.Name)
+			if err == nil {
+				return next(ctx, method, req) // another of its names, which is none here
+			}
+			e := op.AsError(err)
+			data, err := json.Marshal(failure{Error: e})
+			if err != nil {
+				return nil, fmt.Errorf("encoding the error of %s: %w", method, err)
+			}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: e.Message, Data: data}
+		}
+		f.mu.Lock()
+		active := slices.Contains(f.active, d.Profile)
+		f.mu.Unlock()
+		if !active {
+			e := op.Invalidf("tool %q is not enabled on this connection; nothing was done", d.Tool).WithDetail("tool", d.Tool).WithDetail("profile", d.Profile)
+			e.Code = op.UnknownTool
+			return failed("", e.WithHint("call %s with the profile %s, then call it again", op.EnableTool, d.Profile)), nil
+		}
+		return next(ctx, method, req)
+	}
 }
 
 func (f *face) find(name string) (op.Descriptor, bool) {

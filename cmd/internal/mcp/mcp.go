@@ -169,6 +169,7 @@ func newFace(o Options, l *link) (*face, error) {
 	if len(f.dormant()) > 0 {
 		f.addEnable()
 	}
+	f.server.AddReceivingMiddleware(f.offered)
 	f.addResources()
 	f.addPrompts()
 	return f, nil

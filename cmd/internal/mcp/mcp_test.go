@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
@@ -94,6 +96,46 @@ func TestNoOwner(t *testing.T) {
 	raw, err := json.Marshal(res.StructuredContent)
 	assert.NilError(t, err)
 	assert.Assert(t, bytes.Contains(raw, []byte(`"code":"bridge-unavailable"`)), string(raw))
+}
+
+// TestToolsThatAreNotOffered: a tool that can be enabled says how, where the
+// model sees it; one that there is not is refused as on every surface.
+func TestToolsThatAreNotOffered(t *testing.T) {
+	c := connect(t, Options{}, nil)
+	call := func(tool string) (*op.Error, error) {
+		res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: tool})
+		if err != nil {
+			return nil, err
+		}
+		assert.Equal(t, res.IsError, true)
+		raw, err := json.Marshal(res.StructuredContent)
+		assert.NilError(t, err)
+		var told failure
+		assert.NilError(t, json.Unmarshal(raw, &told))
+		assert.Equal(t, res.Content[0].(*sdk.TextContent).Text, told.Error.Text())
+		return told.Error, nil
+	}
+	e, err := call("chrome_screenshot")
+	assert.NilError(t, err)
+	assert.Equal(t, e.Code, op.UnknownTool)
+	assert.Equal(t, e.Hint, "call chrome_enable with the profile capture, then call it again")
+	_, err = c.CallTool(t.Context(), &sdk.CallToolParams{Name: op.EnableTool, Arguments: map[string]any{"profile": "capture"}})
+	assert.NilError(t, err)
+	e, err = call("chrome_screenshot")
+	assert.NilError(t, err)
+	assert.Equal(t, e.Code, op.BridgeUnavailable, "it is called now")
+
+	_, err = call("chrome_fly")
+	wire, ok := errors.AsType[*jsonrpc.Error](err)
+	assert.Assert(t, ok, "%v", err)
+	assert.Equal(t, wire.Code, int64(jsonrpc.CodeInvalidParams))
+	_, want := owner.Find("chrome_fly")
+	var told failure
+	assert.NilError(t, json.Unmarshal(wire.Data, &told))
+	assert.Equal(t, told.Error.Text(), op.AsError(want).Text())
+	assert.Equal(t, wire.Message, want.Error())
+	_, err = call("page.snapshot")
+	assert.ErrorContains(t, err, "unknown tool", "a model is told one name")
 }
 
 // TestGuard: only a client on this machine that knows the token gets through.
