@@ -21,6 +21,8 @@ import (
 //	brief:"-"      the field is left out; it is taken all the same. Of an
 //	               embedded struct: all its fields
 //	briefFields:"a,b"  of a field that is an object: only these of its fields
+//	briefSome:"a,b"    of an [Object]: texts that it may have among others,
+//	               because some providers refuse an object without a field
 //
 // docs/operations.md and the help of the command line have the long form.
 
@@ -50,6 +52,17 @@ func modelSchema(s *jsonschema.Schema, t reflect.Type, text string, tag reflect.
 			return nil, err
 		}
 		if err := m.add("items", items); err != nil {
+			return nil, err
+		}
+	}
+	if some, ok := tag.Lookup("briefSome"); ok {
+		properties := object{}
+		for name := range strings.SplitSeq(some, ",") {
+			if err := properties.add(name, json.RawMessage(`{"type":"string"}`)); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.add("properties", properties.end()); err != nil {
 			return nil, err
 		}
 	}

@@ -44,7 +44,7 @@ func (o *Object) UnmarshalJSON(b []byte) error {
 // Step is one call of a list.
 type Step struct {
 	Tool  string `json:"tool" minLength:"1" maxLength:"128" brief:"" jsonschema:"name of the tool, such as chrome_click; not chrome_do"`
-	Input Object `json:"input,omitzero" brief:"" jsonschema:"its input, as the tool takes it by itself"`
+	Input Object `json:"input,omitzero" brief:"all that the tool takes by itself; fields such as these" briefSome:"url,ref,text" jsonschema:"its input, as the tool takes it by itself"`
 }
 
 // DoIn is the input of the operation [DoName].
