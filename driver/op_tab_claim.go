@@ -11,7 +11,7 @@ import (
 // of it.
 type TabClaimIn struct {
 	Target op.Target     `json:"target" brief:"" jsonschema:"the user's tab"`
-	Expect op.TabDetails `json:"expect,omitzero" brief:"what it must show now, as chrome_tab_list gave it" jsonschema:"what the tab must show at the moment of the claim, as chrome_tab_list gave it; what is left out is not compared"`
+	Expect op.TabDetails `json:"expect,omitzero" brief:"what it must show now, as it was listed" jsonschema:"what the tab must show at the moment of the claim, as it was listed; what is left out is not compared"`
 }
 
 // TabClaimed is the result of chrome_tab_claim.

@@ -258,7 +258,7 @@ func (c *completer) values(ctx context.Context, f *pflag.Flag, current string) [
 		return words("fast", "human")
 	case "profiles":
 		if c.cmd != nil && c.cmd.name == "mcp" {
-			return listItems(current, append(slices.Clone(op.Profiles), "all"))
+			return listItems(current, append(owner.Profiles(), "all"))
 		}
 	case "authorize":
 		return words("30m", "indefinite")

@@ -16,6 +16,7 @@ import (
 	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/cmd/internal/mcp"
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
 
@@ -41,7 +42,7 @@ func mcpCommand() *command {
 			"  pi-chrome mcp --authorize --policy shop.json",
 		prepare: func(a *app, set *pflag.FlagSet) runFunc {
 			var f mcpFlags
-			set.StringVar(&f.profiles, "profiles", "core", "`tools` to begin with: core, "+strings.Join(op.Profiles[1:], ", ")+", or all; the tool chrome_enable adds the others")
+			set.StringVar(&f.profiles, "profiles", "core", "`tools` to begin with: core, "+strings.Join(owner.Profiles()[1:], ", ")+", or all; the tool chrome_enable adds the others")
 			set.StringVar(&f.authorize, "authorize", "", "let the session use the browser for `N` minutes (30 or 30m) from its first call, or indefinitely")
 			set.Lookup("authorize").NoOptDefVal = "indefinite"
 			set.StringVar(&f.policy, "policy", "", "what the sessions that --authorize unlocks may do, from this `file`, as authorize --policy takes it")

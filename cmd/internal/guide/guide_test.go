@@ -55,6 +55,7 @@ func TestEverythingNamedExists(t *testing.T) {
 	kinds := map[string]bool{string(op.Rejected): true, string(op.Invalid): true, string(op.Unavailable): true, string(op.OutcomeUnknown): true}
 	body, err := Text()
 	assert.NilError(t, err)
+	assert.Assert(t, strings.HasPrefix(body, strings.TrimSpace(text)), "a sentence was left out, whose tool is misspelled or gone")
 	named := map[string]bool{}
 	for _, name := range toolName.FindAllString(body, -1) {
 		if name != "chrome_" { // chrome_… is all of them
@@ -79,6 +80,22 @@ func TestEverythingNamedExists(t *testing.T) {
 	for _, kind := range []op.Kind{op.Rejected, op.Invalid, op.Unavailable, op.OutcomeUnknown} {
 		assert.Assert(t, strings.Contains(body, "`"+string(kind)+"`"), "the guide does not tell %s", kind)
 	}
+}
+
+// TestOnly: what is said of tools that there are not goes, and no more.
+func TestOnly(t *testing.T) {
+	const text = "Use `chrome_…`. A tool is `call chrome_a`; good. `chrome_tab_list` lists; it is well. So does `chrome_a`.\n\n" +
+		"1. Open: `chrome_a {\"url\":\"https://example.org\"}` shows it.\n" +
+		"2. Act: `chrome_do` does all. `chrome_a` does one.\n" +
+		"3. `chrome_do` only.\n" +
+		"| `dialog-open` | `chrome_dialog` answers it |\n" +
+		"The end."
+	got := Only(text, func(tool string) bool { return tool == "chrome_a" })
+	assert.Equal(t, got, "Use `chrome_…`. A tool is `call chrome_a`; good. So does `chrome_a`.\n\n"+
+		"1. Open: `chrome_a {\"url\":\"https://example.org\"}` shows it.\n"+
+		"2. Act: `chrome_a` does one.\n"+
+		"The end.")
+	assert.Equal(t, Only(text, func(string) bool { return true }), text)
 }
 
 // TestPrice: an agent may carry the guide in every conversation.

@@ -25,6 +25,7 @@ import (
 
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/wire"
+	"pi-chrome/cmd/internal/guide"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
@@ -152,7 +153,7 @@ func newFace(o Options, l *link) (*face, error) {
 	}
 	f.session = wire.Session{Key: key, Title: "pi-chrome " + key, Pace: o.Pace, Foreground: o.Foreground}
 	f.server = sdk.NewServer(&sdk.Implementation{Name: "pi-chrome", Title: "pi-chrome", Version: owner.Version}, &sdk.ServerOptions{
-		Instructions: instructions,
+		Instructions: guide.Only(instructions, func(tool string) bool { _, ok := f.find(tool); return ok }),
 		Logger:       f.log,
 		Capabilities: &sdk.ServerCapabilities{}, // logs are the owner's, not the model's
 		SubscribeHandler: func(_ context.Context, r *sdk.SubscribeRequest) error {

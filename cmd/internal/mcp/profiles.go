@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/driver/op"
 )
 
@@ -16,7 +17,7 @@ import (
 // *op.Error of kind invalid.
 func ParseProfiles(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "all" {
-		return slices.Clone(op.Profiles), nil
+		return owner.Profiles(), nil
 	}
 	var out []string
 	for name := range strings.SplitSeq(list, ",") {
@@ -24,8 +25,8 @@ func ParseProfiles(list string) ([]string, error) {
 		if name == "" {
 			continue
 		}
-		if !slices.Contains(op.Profiles, name) {
-			return nil, op.Invalidf("profiles has %q; allowed: %s, or all", name, strings.Join(op.Profiles, ", ")).WithDetail("field", "profiles")
+		if !slices.Contains(owner.Profiles(), name) {
+			return nil, op.Invalidf("profiles has %q; allowed: %s, or all", name, strings.Join(owner.Profiles(), ", ")).WithDetail("field", "profiles")
 		}
 		if !slices.Contains(out, name) {
 			out = append(out, name)
@@ -39,7 +40,7 @@ func (f *face) dormant() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []string
-	for _, p := range op.Profiles {
+	for _, p := range owner.Profiles() {
 		if !slices.Contains(f.active, p) {
 			out = append(out, p)
 		}
@@ -90,8 +91,8 @@ func (f *face) enable(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	// What is not an object has no profile, and is refused below.
 	_ = json.Unmarshal(req.Params.Arguments, &in)
 	profile := in.Profile
-	if !slices.Contains(op.Profiles, profile) {
-		return failed("", op.Invalidf("%s: field %q is %q; allowed: %s", op.EnableTool, "profile", profile, strings.Join(op.Profiles[1:], ", ")).WithDetail("field", "profile")), nil
+	if !slices.Contains(owner.Profiles(), profile) {
+		return failed("", op.Invalidf("%s: field %q is %q; allowed: %s", op.EnableTool, "profile", profile, strings.Join(owner.Profiles()[1:], ", ")).WithDetail("field", "profile")), nil
 	}
 	f.mu.Lock()
 	known := slices.Contains(f.active, profile)
@@ -108,7 +109,11 @@ func (f *face) enable(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 			f.addTool(d)
 		}
 	}
-	return said(fmt.Sprintf("Enabled Chrome %s capabilities: %s\nA client that does not show them can run them as steps of chrome_do.", profile, strings.Join(tools, ", "))), nil
+	text := fmt.Sprintf("Enabled Chrome %s capabilities: %s", profile, strings.Join(tools, ", "))
+	if d, ok := f.find(op.DoName); ok {
+		text += "\nA client that does not show them can run them as steps of " + d.Tool + "."
+	}
+	return said(text), nil
 }
 
 func said(text string) *sdk.CallToolResult {

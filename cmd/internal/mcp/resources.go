@@ -20,6 +20,9 @@ const (
 	shotPrefix  = "pi-chrome://screenshot/"
 )
 
+// tabsOperation lists the tabs.
+const tabsOperation = "tab.list"
+
 // Bounds of the pictures in one result. Clients put them into the model's
 // context, and some refuse results of more than a few megabytes.
 const (
@@ -63,11 +66,17 @@ func (s *shots) add(p artifact.Picture) (int, []int) {
 
 func shotURI(n int) string { return shotPrefix + strconv.Itoa(n) }
 
+// addResources adds what a client may read. What comes from a tool is there
+// when the tool is.
 func (f *face) addResources() {
-	f.server.AddResource(&sdk.Resource{URI: tabsURI, Name: "tabs", Title: "Tabs", MIMEType: "application/json",
-		Description: "the tabs of the browser; owned ones belong to this session"}, f.readTabs)
-	f.server.AddResource(&sdk.Resource{URI: snapshotURI, Name: "snapshot", Title: "Last snapshot", MIMEType: "text/markdown",
-		Description: "the text of the latest chrome_snapshot of this connection"}, f.readSnapshot)
+	if _, ok := f.find(tabsOperation); ok {
+		f.server.AddResource(&sdk.Resource{URI: tabsURI, Name: "tabs", Title: "Tabs", MIMEType: "application/json",
+			Description: "the tabs of the browser; owned ones belong to this session"}, f.readTabs)
+	}
+	if _, ok := f.find(snapshotTool); ok {
+		f.server.AddResource(&sdk.Resource{URI: snapshotURI, Name: "snapshot", Title: "Last snapshot", MIMEType: "text/markdown",
+			Description: "the text of the latest " + snapshotTool + " of this connection"}, f.readSnapshot)
+	}
 }
 
 // known refuses a subscription to what is no resource.
@@ -80,7 +89,7 @@ func (f *face) known(uri string) error {
 }
 
 func (f *face) readTabs(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	d, ok := f.find("tab.list")
+	d, ok := f.find(tabsOperation)
 	if !ok {
 		return nil, sdk.ResourceNotFoundError(tabsURI)
 	}
@@ -96,7 +105,7 @@ func (f *face) readSnapshot(context.Context, *sdk.ReadResourceRequest) (*sdk.Rea
 	text := f.snapshot
 	f.mu.Unlock()
 	if text == "" {
-		text = "No snapshot has been taken on this connection: chrome_snapshot takes one."
+		text = "No snapshot has been taken on this connection: " + snapshotTool + " takes one."
 	}
 	return contents(&sdk.ResourceContents{URI: snapshotURI, MIMEType: "text/markdown", Text: text}), nil
 }

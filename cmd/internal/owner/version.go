@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,17 @@ var Descriptors = sync.OnceValues(func() ([]op.Descriptor, error) {
 	}
 	return out, nil
 })
+
+// Profiles are those of [op.Profiles] that have a tool.
+func Profiles() []string {
+	list, err := Descriptors()
+	if err != nil {
+		return op.Profiles // who lists the tools tells the error
+	}
+	return slices.DeleteFunc(slices.Clone(op.Profiles), func(p string) bool {
+		return !slices.ContainsFunc(list, func(d op.Descriptor) bool { return d.Profile == p })
+	})
+}
 
 // Find returns the operation with that tool name, wire name or command name.
 // The error is an *op.Error of kind invalid that names what was probably meant.
