@@ -39,6 +39,29 @@ func TestElementsAreWrittenShort(t *testing.T) {
 	}
 }
 
+// TestPointsAreWrittenShort: a point is coordinate=X,Y.
+func TestPointsAreWrittenShort(t *testing.T) {
+	desc, err := owner.Find("drag")
+	assert.NilError(t, err)
+	parse := func(args ...string) (json.RawMessage, error) {
+		in := newInput(desc)
+		set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		in.register(set)
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		return in.build()
+	}
+	raw, err := parse("--from", "el-1", "--to", "coordinate=300,-12.5")
+	assert.NilError(t, err)
+	assert.Equal(t, string(raw), `{"from":{"by":"uid","value":"el-1"},"to":{"by":"coordinate","x":300,"y":-12.5}}`)
+	assert.NilError(t, owner.Validate(desc.Name, raw))
+	for _, bad := range []string{"coordinate=", "coordinate=1", "coordinate=a,b", "coordinate=1,2,3"} {
+		_, err := parse("--from", bad)
+		assert.ErrorContains(t, err, "a point is X,Y", bad)
+	}
+}
+
 func TestStepsAreJSON(t *testing.T) {
 	desc, err := owner.Find("do")
 	assert.NilError(t, err)

@@ -455,6 +455,18 @@ func parseChoice(s *jsonschema.Schema, text string) (any, error) {
 	if !ok || !slices.Contains(allowed, how) {
 		return nil, fmt.Errorf("allowed: %s=…", strings.Join(allowed, "=…, "))
 	}
+	if how == "coordinate" {
+		x, y, _ := strings.Cut(value, ",")
+		point := map[string]any{"by": how}
+		for name, text := range map[string]string{"x": x, "y": y} {
+			n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				return nil, fmt.Errorf("a point is X,Y in CSS pixels, as in coordinate=300,120")
+			}
+			point[name] = n
+		}
+		return point, nil
+	}
 	if _, err := strconv.ParseUint(value, 10, 31); how == "id" && err != nil {
 		return nil, fmt.Errorf("an id is the number that pi-chrome tab-list shows")
 	}
