@@ -105,6 +105,8 @@ type app struct {
 	globals globals
 	title   string                             // of the session's tab group; "" for one made of its name
 	tell    func(done, total int, note string) // told how far a command is; nil for the terminal
+
+	barShown bool // a line of the terminal is the bar's
 }
 
 // Run runs one command line, without the program's name, and returns the exit

@@ -54,6 +54,7 @@ func (a *app) installExtension(folder install.Folder) (output, error) {
 	if a.globals.portNumber == 0 {
 		return output{}, usageError("extension", "port is 0; an extension needs the port of its owner: 1 to 65535")
 	}
+	folder.Progress = a.progress
 	r, err := folder.Write(a.globals.portNumber)
 	if err != nil {
 		return output{}, err

@@ -78,6 +78,7 @@ func shortTime(d time.Duration) string {
 // say tells the person what to do; it goes to stderr, since stdout is the
 // result's.
 func (o *onboarding) say(format string, args ...any) {
+	o.a.clearBar()
 	fmt.Fprintf(o.a.env.Stderr, format+"\n", args...)
 }
 
@@ -90,6 +91,7 @@ func (o *onboarding) run(ctx context.Context) (output, error) {
 	if err != nil {
 		return output{}, err
 	}
+	o.folder.Progress = o.a.progress
 	report, err := o.folder.Write(o.a.globals.portNumber)
 	if err != nil {
 		return output{}, err

@@ -93,6 +93,7 @@ func (a *app) operateOn(ctx context.Context, connect func(context.Context) (*cli
 		Session: a.sessionOf(), Trace: a.globals.trace, DeadlineMs: int(a.globals.timeout.Milliseconds()),
 	}
 	res, err := c.Command(ctx, cmd, a.progress)
+	a.clearBar()
 	out := output{commandID: cmd.ID}
 	if err != nil {
 		return out, a.told(ctx, c, cmd.ID, desc, err)

@@ -53,6 +53,7 @@ type failure struct {
 
 // finish prints the end of a command and returns the exit code.
 func (a *app) finish(ctx context.Context, _ string, out output, err error) int {
+	a.clearBar()
 	if err == nil {
 		err = a.tellResult(out)
 	} else if a.file != nil {
@@ -150,25 +151,7 @@ func writeJSON(w io.Writer, v any) error {
 // scripts.
 func (a *app) note(format string, args ...any) {
 	if a.env.StderrTerminal && !a.globals.json {
+		a.clearBar()
 		fmt.Fprintf(a.env.Stderr, format+"\n", args...)
 	}
-}
-
-// progress shows how far a long command is, on one line of the terminal.
-func (a *app) progress(done, total int, note string) {
-	if a.tell != nil {
-		a.tell(done, total, note)
-		return
-	}
-	if !a.env.StderrTerminal || a.globals.json {
-		return
-	}
-	if total > 0 {
-		fmt.Fprintf(a.env.Stderr, "\r\x1b[K%s %d/%d", note, done, total)
-		if done >= total {
-			fmt.Fprint(a.env.Stderr, "\r\x1b[K")
-		}
-		return
-	}
-	fmt.Fprintf(a.env.Stderr, "\r\x1b[K%s", note)
 }

@@ -176,7 +176,7 @@ func TestQuiet(t *testing.T) {
 		assert.Equal(t, out.String(), "")
 		want := "pi-chrome: error: it failed\npi-chrome: code: internal (see pi-chrome help internal)\n"
 		if !quiet {
-			want = "a note\n\r\x1b[Ktiles 1/2an instruction\n" + want
+			want = "a note\n\r\x1b[K[============>           ] 1/2 tiles\r\x1b[Kan instruction\n" + want
 		}
 		assert.Equal(t, errs.String(), want)
 	}

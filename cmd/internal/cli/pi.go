@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -98,7 +100,8 @@ func (a *app) installPi(dir string) (output, error) {
 	}
 	ours[pi.ProgramFile] = note.Bytes()
 	written := 0
-	for name, content := range ours {
+	for i, name := range slices.Sorted(maps.Keys(ours)) {
+		content := ours[name]
 		changed, err := install.Replace(filepath.Join(dir, name), content, 0o644)
 		if err != nil {
 			return output{}, failed(err)
@@ -106,6 +109,7 @@ func (a *app) installPi(dir string) (output, error) {
 		if changed {
 			written++
 		}
+		a.progress(i+1, len(ours), name)
 	}
 	old, err := filepath.Glob(filepath.Join(dir, "*.ts"))
 	if err != nil {

@@ -161,11 +161,11 @@ type smokeView struct {
 }
 
 func (v *smokeView) begin(number, of int, name string) {
-	v.a.progress(0, 0, fmt.Sprintf("  %2d/%d %s…", number, of, name))
+	v.a.progress(number-1, of, name+"…")
 }
 
 func (v *smokeView) end(s smoke.Step) {
-	v.a.progress(0, 0, "")
+	v.a.clearBar()
 	if v.a.globals.json {
 		return
 	}

@@ -30,6 +30,7 @@ func upgradeExtensionCommand() *command {
 					return output{}, usageError("upgrade-extension", "pi-chrome upgrade-extension takes one profile, but got %q too", args[1])
 				}
 				folder := install.Default(a.globals.stateDir)
+				folder.Progress = a.progress
 				if *dir != "" {
 					folder.Dir = absolute(a.env.Dir, *dir)
 				}
@@ -246,7 +247,8 @@ func (u upgrade) targets(ctx context.Context) ([]bridge.ProfileStatus, error) {
 		case <-limit.C:
 			return nil, nil
 		case <-ctx.Done():
-			return nil, op.NotAvailable(op.DeadlineExceeded, "no paired browser was connected in time; nothing was done").WithCause(ctx.Err())
+			return nil, op.NotAvailable(op.ConnectorOffline, "no paired browser was connected in time; nothing was done").
+				WithHint("open the browser, or give more time with --timeout").WithCause(ctx.Err())
 		}
 	}
 }

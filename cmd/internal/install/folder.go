@@ -27,6 +27,8 @@ const (
 // has it loaded: each file changes at once or not at all.
 type Folder struct {
 	Dir string
+	// Progress is told of each file that Write has looked at; nil for nothing.
+	Progress func(done, total int, name string)
 }
 
 // Default is the folder that belongs to a state folder. Two owners need two.
@@ -108,7 +110,7 @@ func (f Folder) Write(port int) (Report, error) {
 		return r, fmt.Errorf("making the extension's folder: %w", err)
 	}
 	before := f.list()
-	for _, name := range sortedKeys(want) {
+	for i, name := range sortedKeys(want) {
 		changed, err := Replace(filepath.Join(f.Dir, filepath.FromSlash(name)), want[name], 0o644)
 		if err != nil {
 			return r, fmt.Errorf("writing the extension: %w", err)
@@ -117,6 +119,9 @@ func (f Folder) Write(port int) (Report, error) {
 			r.Written++
 		} else {
 			r.Unchanged++
+		}
+		if f.Progress != nil {
+			f.Progress(i+1, len(want), name)
 		}
 	}
 	for _, name := range before {

@@ -22,7 +22,7 @@ func read(t *testing.T, parts ...string) string {
 }
 
 func TestWriteMakesTheFolderEqual(t *testing.T) {
-	f := Folder{filepath.Join(t.TempDir(), "a", "extension")}
+	f := Folder{Dir: filepath.Join(t.TempDir(), "a", "extension")}
 	before, err := f.Info()
 	assert.NilError(t, err)
 	assert.Assert(t, !before.Installed && !before.Equal)
@@ -49,7 +49,7 @@ func TestWriteMakesTheFolderEqual(t *testing.T) {
 }
 
 func TestTokenIsPrivateAndGoes(t *testing.T) {
-	f := Folder{t.TempDir()}
+	f := Folder{Dir: t.TempDir()}
 	_, err := f.Write(1)
 	assert.NilError(t, err)
 	assert.NilError(t, f.SetToken(17, "00112233445566778899AABBCCDDEEFF"))
@@ -73,7 +73,7 @@ func TestTokenIsPrivateAndGoes(t *testing.T) {
 }
 
 func TestForeignFolderIsRefused(t *testing.T) {
-	f := Folder{t.TempDir()}
+	f := Folder{Dir: t.TempDir()}
 	assert.NilError(t, os.WriteFile(filepath.Join(f.Dir, "manifest.json"), []byte(`{"key":"another"}`), 0o600))
 	_, err := f.Write(1)
 	assert.ErrorIs(t, err, &op.Error{Code: op.InvalidInput})
@@ -84,7 +84,7 @@ func TestForeignFolderIsRefused(t *testing.T) {
 }
 
 func TestInterruptedInstallationIsTakenUp(t *testing.T) {
-	f := Folder{t.TempDir()}
+	f := Folder{Dir: t.TempDir()}
 	_, err := f.Write(1)
 	assert.NilError(t, err)
 	assert.NilError(t, os.Remove(filepath.Join(f.Dir, "manifest.json")))
@@ -102,7 +102,7 @@ func TestWriteMendsAnyDamage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "x")
 		assert.NilError(r, err)
-		f := Folder{dir}
+		f := Folder{Dir: dir}
 		_, err = f.Write(1)
 		assert.NilError(r, err)
 		assert.NilError(r, os.WriteFile(filepath.Join(dir, "mine.txt"), []byte("mine"), 0o600))
