@@ -331,7 +331,7 @@ func (c *Connector) writeLoop(conn *connection) error {
 			return context.Cause(conn.ctx)
 		case <-conn.wake:
 		case now := <-ticker.C:
-			heard := time.Unix(0, conn.lastRead.Load())
+			heard := conn.began.Add(time.Duration(conn.heardAt.Load()))
 			switch {
 			case waiting && !heard.Before(lastPing):
 				waiting = false

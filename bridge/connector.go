@@ -84,6 +84,8 @@ type connection struct {
 	heard    chan struct{} // a frame came, one slot
 	done     chan struct{} // closed when reader and writer have ended
 	lastRead atomic.Int64  // Unix nanoseconds
+	began    time.Time
+	heardAt  atomic.Int64 // nanoseconds after began, which no change of the clock moves
 
 	// Guarded by Connector.mu.
 	unacked      int // frames since the last acknowledgement
@@ -341,7 +343,7 @@ func (c *Connector) accept(sock socket, hello *wire.Hello) (*connection, *refusa
 		return nil, &refusal{wire.RefuseMalformed, "resume.lastCall is higher than any call that was made."}
 	}
 	conn := &connection{
-		id: wire.NewSecret()[:16], sock: sock, hello: hello,
+		id: wire.NewSecret()[:16], sock: sock, hello: hello, began: time.Now(),
 		wake: make(chan struct{}, 1), heard: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	conn.ctx, conn.cancel = context.WithCancelCause(c.relay.ctx)
@@ -462,6 +464,7 @@ func (c *Connector) readLoop(conn *connection) error {
 		}
 		start := time.Now()
 		conn.lastRead.Store(start.UnixNano())
+		conn.heardAt.Store(int64(start.Sub(conn.began)))
 		select {
 		case conn.heard <- struct{}{}:
 		default:

@@ -258,6 +258,14 @@ func (a *attempt) set(change func(*PairingStatus)) {
 	a.p.bumpLocked()
 }
 
+// expired reports whether the token's time is over by the wall clock: the timer
+// stands still while the machine sleeps.
+func (a *attempt) expired() bool {
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	return !time.Now().Round(0).Before(a.status.ExpiresAt.Round(0))
+}
+
 // run decides about the offers until the pairing has ended.
 func (a *attempt) run() {
 	defer close(a.done)
@@ -280,6 +288,11 @@ func (a *attempt) run() {
 	for {
 		select {
 		case o := <-a.offered:
+			if a.expired() {
+				o.decided <- tokenOld
+				end(PairingExpired, tokenOld)
+				return
+			}
 			a.see(o)
 			switch {
 			case !a.folder || picked == o.ConnectorID:
@@ -341,7 +354,7 @@ func (a *attempt) run() {
 			// Fewer than wanted: the next offer opens another window.
 		case picked = <-a.picks:
 		case <-expiry.C:
-			end(PairingExpired, &refusal{wire.RefuseTokenOld, "The pairing token has expired. Run pi-chrome onboard again."})
+			end(PairingExpired, tokenOld)
 			return
 		case <-a.p.relay.ctx.Done():
 			end(PairingCanceled, &refusal{wire.RefuseShutDown, "The owner is stopping."})
@@ -370,7 +383,10 @@ func (a *attempt) wanted(offers []*offer) []*offer {
 	return byLabel
 }
 
-var tokenUsed = &refusal{wire.RefuseTokenUsed, "The pairing token was used by another profile. Run pi-chrome onboard again for this one."}
+var (
+	tokenOld  = &refusal{wire.RefuseTokenOld, "The pairing token has expired. Run pi-chrome onboard again."}
+	tokenUsed = &refusal{wire.RefuseTokenUsed, "The pairing token was used by another profile. Run pi-chrome onboard again for this one."}
+)
 
 // see lists the offer in the status.
 func (a *attempt) see(o *offer) {
@@ -490,7 +506,7 @@ func (p *Pairing) endedLocked(a *attempt) *refusal {
 	case PairingDone:
 		return tokenUsed
 	case PairingExpired:
-		return &refusal{wire.RefuseTokenOld, "The pairing token has expired. Run pi-chrome onboard again."}
+		return tokenOld
 	case PairingCanceled:
 		return &refusal{wire.RefuseNoPairing, "The pairing was canceled. Run pi-chrome onboard again."}
 	}

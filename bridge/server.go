@@ -289,7 +289,7 @@ func (s *Server) watchIdle() {
 		case <-tick.C:
 		}
 		s.noteUses()
-		s.releaseSessions(s.ctx, time.Now().Add(-sessionMemory))
+		s.releaseUnused(time.Now())
 		live := s.profiles.anyLive()
 		s.mu.Lock()
 		if live || len(s.clients) > 0 || len(s.commands) > 0 {

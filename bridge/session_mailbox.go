@@ -297,10 +297,12 @@ func (s *Server) setDeadline(c *command, d time.Time) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.timer = time.AfterFunc(time.Until(d), func() {
-		s.withdraw(c, op.NotAvailable(op.CommandTimeout, "%s waited %s for its turn and was not started", c.desc.Tool, time.Since(c.entered).Round(time.Millisecond)).
-			WithHint("It had no effect: send it again when the commands before it are over."))
-	})
+	c.timer = time.AfterFunc(time.Until(d), func() { s.withdraw(c, notStarted(c)) })
+}
+
+func notStarted(c *command) *op.Error {
+	return op.NotAvailable(op.CommandTimeout, "%s waited %s for its turn and was not started", c.desc.Tool, time.Since(c.entered).Round(time.Millisecond)).
+		WithHint("It had no effect: send it again when the commands before it are over.")
 }
 
 // line puts a command with a resolved tab in the tab's lane, or starts it.
@@ -349,6 +351,12 @@ func (s *Server) execute(c *command) {
 	if !c.free && !s.sessionLocked(c.session.Key).record.Authorized.allows(c.session.Key, time.Now()) {
 		s.mu.Unlock()
 		s.withdraw(c, lockedError(c.session.Key))
+		return
+	}
+	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		// The turn came before the timer, as after the process was stopped.
+		s.mu.Unlock()
+		s.withdraw(c, notStarted(c))
 		return
 	}
 	c.state = stateExecuting

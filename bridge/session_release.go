@@ -14,6 +14,12 @@ const sessionMemory = 24 * time.Hour
 // releaseTime bounds what the end of one unused session asks of its browser.
 const releaseTime = 20 * time.Second
 
+// releaseUnused releases the sessions that nobody has used for a day, by the
+// wall clock: a night that the machine slept counts.
+func (s *Server) releaseUnused(now time.Time) {
+	s.releaseSessions(s.ctx, now.Round(0).Add(-sessionMemory))
+}
+
 // releaseSessions ends the sessions whose last command came before the time.
 // Their tabs are left to the user, ungrouped, as soon as their browser is
 // there. A session that somebody authorized, locked or gave a policy keeps that.

@@ -117,7 +117,7 @@ func (s *Server) external(connectorID string, args []json.RawMessage) {
 
 func (s *Server) dropOffersLocked(now time.Time) {
 	for k, o := range s.webOffers {
-		if now.Sub(o.at) >= webOfferLife {
+		if wire.Elapsed(o.at, now) >= webOfferLife {
 			delete(s.webOffers, k)
 		}
 	}

@@ -13,6 +13,13 @@ var (
 	ErrNonceUsed    = errors.New("the nonce is unknown or was used before")
 )
 
+// Elapsed is the time from one moment to another by the clock that says more:
+// the wall clock goes on while a machine sleeps, and the monotonic one is never
+// set back.
+func Elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}
+
 // Nonces are the request nonces of one scope that were given out and not used
 // yet: at most [MaxPendingNonces], each good once and for [NonceTTL]. The zero
 // value is ready; it may be used from many goroutines.
@@ -54,7 +61,7 @@ func (n *Nonces) Consume(nonce string, now time.Time) error {
 		return ErrNonceUsed
 	}
 	n.removeLocked(e)
-	if now.Sub(e.Value.(issued).at) > NonceTTL {
+	if Elapsed(e.Value.(issued).at, now) > NonceTTL {
 		return ErrNonceExpired
 	}
 	return nil
@@ -70,7 +77,7 @@ func (n *Nonces) Len() int {
 // dropOldLocked forgets nonces long after they expired. Those that expired a
 // moment ago stay, so that their owner is told "expired" rather than "used".
 func (n *Nonces) dropOldLocked(now time.Time) {
-	for e := n.order.Front(); e != nil && now.Sub(e.Value.(issued).at) > 4*NonceTTL; e = n.order.Front() {
+	for e := n.order.Front(); e != nil && Elapsed(e.Value.(issued).at, now) > 4*NonceTTL; e = n.order.Front() {
 		n.removeLocked(e)
 	}
 }
