@@ -344,7 +344,8 @@ func (s *Server) status(ctx context.Context, key string) (Status, error) {
 	authorized := st.Session.Authorization != Locked
 	st.Requirements = []Requirement{
 		{Name: "Paired", OK: len(profiles) > 0, Mend: mend(len(profiles) > 0, "Run pi-chrome onboard.")},
-		{Name: "ConnectorLive", OK: live, Mend: mend(live, "Open the paired browser; its pi-chrome popup says why it is not connected. pi-chrome doctor explains more.")},
+		// Without a paired browser there is none to open.
+		{Name: "ConnectorLive", OK: live, Mend: mend(live || len(profiles) == 0, "Open the paired browser; its pi-chrome popup says why it is not connected. pi-chrome doctor explains more.")},
 		{Name: "Authorized", OK: authorized, Mend: mend(authorized, lockedError(key).Hint)},
 	}
 	switch {

@@ -35,8 +35,9 @@ func doctorCommand() *command {
 
 func doctorText(checks []doctor.Check) string {
 	var b strings.Builder
-	problems := 0
+	problems, open := 0, false
 	for _, c := range checks {
+		open = open || c.Level == doctor.Note && c.Mend != ""
 		mark := map[doctor.Level]string{doctor.OK: "ok", doctor.Note: "note", doctor.Problem: "PROBLEM"}[c.Level]
 		fmt.Fprintf(&b, "%-8s %s: %s\n", mark, c.Name, c.Found)
 		if c.Mend != "" {
@@ -46,10 +47,12 @@ func doctorText(checks []doctor.Check) string {
 			problems++
 		}
 	}
-	switch problems {
-	case 0:
+	switch {
+	case problems == 0 && open:
+		b.WriteString("no problem found; the notes say what is not set up or not running yet\n")
+	case problems == 0:
 		b.WriteString("no problem found\n")
-	case 1:
+	case problems == 1:
 		b.WriteString("1 problem\n")
 	default:
 		fmt.Fprintf(&b, "%d problems\n", problems)

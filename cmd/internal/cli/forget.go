@@ -91,7 +91,7 @@ func (a *app) sure(ctx context.Context, p bridge.ProfileStatus) (bool, error) {
 	if p.Live {
 		state = "connected: pi-chrome unpair would clean up on both sides"
 	}
-	fmt.Fprintf(a.env.Stderr, "forget %q (%s; %s; %d tabs are left open)? [y/N] ", p.Label, p.ID, state, p.OwnedTabs)
+	fmt.Fprintf(a.env.Stderr, "forget %q (%s; %s; left open: %s)? [y/N] ", p.Label, p.ID, state, counted(p.OwnedTabs, "tab"))
 	answer := make(chan string, 1)
 	// Ends with the process when nobody answers: a read of a terminal has no
 	// other end.

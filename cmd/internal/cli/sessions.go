@@ -367,7 +367,7 @@ func statusText(st bridge.Status) string {
 	if !st.Session.ExpiresAt.IsZero() {
 		fmt.Fprintf(&b, " %s", st.Session.ExpiresAt.Local().Format("15:04:05"))
 	}
-	fmt.Fprintf(&b, ", %d tabs\n", len(st.Session.Targets))
+	fmt.Fprintf(&b, ", %s\n", counted(len(st.Session.Targets), "tab"))
 	if w := st.Session.Web; w != nil {
 		fmt.Fprintf(&b, "  attached to %q by the page at %s until %s\n", w.Label, w.Origin, w.ExpiresAt.Local().Format("2006-01-02 15:04"))
 	}

@@ -245,7 +245,11 @@ func session(f bridge.DoctorFacts, key string) Check {
 		if s.Authorization == bridge.Locked {
 			return Check{name, Problem, "locked: it may not use the browser", "pi-chrome authorize --session " + key}
 		}
-		return Check{name, OK, fmt.Sprintf("authorized (%s), %d tabs", s.Authorization, len(s.Targets)), ""}
+		tabs := fmt.Sprintf("%d tabs", len(s.Targets))
+		if len(s.Targets) == 1 {
+			tabs = "1 tab"
+		}
+		return Check{name, OK, fmt.Sprintf("authorized (%s), %s", s.Authorization, tabs), ""}
 	}
 	return Check{name, OK, "not used yet", ""}
 }
