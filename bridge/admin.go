@@ -346,7 +346,7 @@ func (s *Server) status(ctx context.Context, key string) (Status, error) {
 		{Name: "Paired", OK: len(profiles) > 0, Mend: mend(len(profiles) > 0, "Run pi-chrome onboard.")},
 		// Without a paired browser there is none to open.
 		{Name: "ConnectorLive", OK: live, Mend: mend(live || len(profiles) == 0, "Open the paired browser; its pi-chrome popup says why it is not connected. pi-chrome doctor explains more.")},
-		{Name: "Authorized", OK: authorized, Mend: mend(authorized, lockedError(key).Hint)},
+		{Name: "Authorized", OK: authorized, Mend: mend(authorized, lockedError(key, Authorization{}).Hint)},
 	}
 	switch {
 	case len(profiles) == 0:
@@ -405,17 +405,31 @@ func (s *Server) profileList(ctx context.Context) ([]ProfileStatus, error) {
 // sessionStatus describes one session. Its tabs are shown with title and
 // address where the browser is connected and answers in time.
 func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
+	return s.withTabs(ctx, s.sessionFacts(key))
+}
+
+// withTabs adds title and address to the tabs of a session, where the browser
+// is connected and answers in time.
+func (s *Server) withTabs(ctx context.Context, st SessionStatus) SessionStatus {
+	if records := s.sessionRecords(st.Key, ""); len(records) > 0 {
+		st.Targets = summaries(records, s.tabsIfLive(ctx, st.ConnectorID, records), true)
+	}
+	return st
+}
+
+// sessionFacts is how one session stands, without asking its browser.
+func (s *Server) sessionFacts(key string) SessionStatus {
 	records := s.sessionRecords(key, "")
 	web := s.routeOf(key)
 	s.mu.Lock()
-	st := SessionStatus{Key: key, Web: web, Authorization: Authorization{}.effective(key, time.Now()), Targets: []OwnedTarget{}}
+	st := SessionStatus{Key: key, Web: web, Authorization: s.modeLocked(key, time.Now()), Targets: []OwnedTarget{}}
 	if ses := s.sessions[key]; ses != nil {
 		a := ses.record.Authorized
 		st.Title, st.ConnectorID, st.LastUsedAt = ses.title, ses.record.ConnectorID, ses.record.LastUsed
 		if st.Title == "" {
 			st.Title = ses.record.Title
 		}
-		st.Authorization, st.Generation = a.effective(key, time.Now()), a.Generation
+		st.Generation = a.Generation
 		st.Policy = ses.record.Policy
 		st.Released = slices.Clone(ses.record.Released)
 		if ses.last.Operation != "" {
@@ -437,11 +451,10 @@ func (s *Server) sessionStatus(ctx context.Context, key string) SessionStatus {
 		}
 	}
 	s.mu.Unlock()
-	if len(records) == 0 {
-		return st
+	if len(records) > 0 {
+		st.ConnectorID = records[0].ConnectorID
+		st.Targets = summaries(records, nil, true)
 	}
-	st.ConnectorID = records[0].ConnectorID
-	st.Targets = summaries(records, s.tabsIfLive(ctx, st.ConnectorID, records), true)
 	return st
 }
 

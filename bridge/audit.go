@@ -35,7 +35,7 @@ const (
 type AuditEntry struct {
 	Seq       int64          `json:"seq"` // from 1, without a gap
 	At        time.Time      `json:"at"`
-	Event     string         `json:"event"` // command, request, paired, unused, authorize, owner-started, torn, resumed
+	Event     string         `json:"event"` // command, request, paired, unused, authorize, stopped, taken, handed-back, owner-started, torn, resumed
 	ID        string         `json:"id,omitempty"`
 	Client    []string       `json:"client,omitempty"` // names of the programs that waited
 	Session   string         `json:"session,omitempty"`

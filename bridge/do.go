@@ -114,14 +114,15 @@ func (s *Server) runStep(ctx context.Context, list *command, n int, end time.Tim
 	told := make(chan wire.Result, 1)
 	c.parent, c.report = list, func(r wire.Result) { told <- r }
 	s.mu.Lock()
+	if !c.free {
+		oerr = s.refusedLocked(ses.Key, c.entered)
+	}
 	switch {
 	case s.draining:
 		oerr = stoppedError()
 	case s.commands[id] != nil:
 		oerr = reusedID(id)
-	case !c.free && !s.sessionLocked(ses.Key).record.Authorized.allows(ses.Key, c.entered):
-		oerr = lockedError(ses.Key)
-	default:
+	case oerr == nil:
 		s.commands[id] = c
 	}
 	s.mu.Unlock()

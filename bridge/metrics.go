@@ -272,8 +272,8 @@ func (s *Server) holdings(w *promWriter) {
 	tabs := map[targetState]int{}
 	s.mu.Lock()
 	clients := len(s.clients)
-	for key, ses := range s.sessions {
-		sessions[ses.record.Authorized.effective(key, time.Now())]++
+	for key := range s.sessions {
+		sessions[s.modeLocked(key, time.Now())]++
 	}
 	for _, r := range s.records {
 		tabs[r.State]++

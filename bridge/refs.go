@@ -36,10 +36,7 @@ func (s *Server) refs(in RefsParams) []op.Ref {
 	}
 	records := s.sessionRecords(key, "")
 	s.mu.Lock()
-	mode := Authorization{}.effective(key, time.Now())
-	if ses := s.sessions[key]; ses != nil {
-		mode = ses.record.Authorized.effective(key, time.Now())
-	}
+	mode := s.modeLocked(key, time.Now())
 	var tabs []op.TabKey
 	for _, r := range records {
 		if r.State != targetOwned || in.TabID != 0 && in.TabID != r.TabID {

@@ -71,6 +71,10 @@ type Hooks struct {
 	// Other gets every other event: downloads, messages of pages, requests of
 	// the popup ("popup.request").
 	Other func(c *Connector, event string, args []json.RawMessage)
+	// Popup answers what the popup of a profile asks. It is called from up to
+	// four goroutines of each popup, in no order with the other hooks, and ctx
+	// ends with the popup's socket. Without it there is no popup.
+	Popup func(ctx context.Context, c *Connector, ask wire.PopupAsk) (*wire.Projection, *op.Error)
 }
 
 // ResetReason says why events may have been lost.
@@ -186,7 +190,7 @@ func NewRelay(opts RelayOptions) (*Relay, error) {
 		log:        opts.Logger,
 		time:       *cmp.Or(opts.time, &defaultTiming),
 		meter:      cmp.Or(opts.meter, &meter{}),
-		nonces:     map[wire.Scope]*wire.Nonces{wire.ScopeConnector: {}, wire.ScopePairing: {}},
+		nonces:     map[wire.Scope]*wire.Nonces{wire.ScopeConnector: {}, wire.ScopePairing: {}, wire.ScopePopup: {}},
 		connectors: map[string]*Connector{},
 		changed:    make(chan struct{}),
 	}
@@ -381,6 +385,9 @@ func (r *Relay) serve(w http.ResponseWriter, req *http.Request, scope wire.Scope
 	if err == nil {
 		err = checkOrigin(req, r.opts.ExtensionID)
 	}
+	if err == nil && scope == wire.ScopePopup && req.Header.Get("Origin") == "" {
+		err = errors.New("a program is not the popup")
+	}
 	if err != nil {
 		r.record(scope, nil, &refusal{wire.RefuseMalformed, "Refused with HTTP 403: " + err.Error() + "."})
 		refuse(w, http.StatusForbidden, err.Error())
@@ -434,9 +441,12 @@ func (r *Relay) serveSocket(sock socket, scope wire.Scope, proven func()) {
 	}
 	var no *refusal
 	var hello *wire.Hello
-	if scope == wire.ScopePairing {
+	switch scope {
+	case wire.ScopePairing:
 		hello, no = r.pairing.serve(visitor, handshakeDone)
-	} else {
+	case wire.ScopePopup:
+		hello, no = r.servePopup(visitor, handshakeDone)
+	default:
 		hello, no = r.serveConnector(visitor, handshakeDone)
 	}
 	if no != nil {
@@ -445,17 +455,7 @@ func (r *Relay) serveSocket(sock socket, scope wire.Scope, proven func()) {
 }
 
 func (r *Relay) serveConnector(sock socket, handshakeDone func()) (*wire.Hello, *refusal) {
-	h, no := r.handshake(sock, wire.ScopeConnector, func(hello *wire.Hello) (string, *refusal) {
-		b, ok, err := r.bindings.Binding(r.ctx, hello.ConnectorID)
-		if err != nil {
-			r.log.Error("reading a binding", "connector", hello.ConnectorID, "error", err)
-			return "", &refusal{wire.RefuseUnknown, "The owner cannot read its bindings. Run pi-chrome doctor."}
-		}
-		if !ok {
-			return "", unknownConnector
-		}
-		return b.Secret, nil
-	})
+	h, no := r.handshake(sock, wire.ScopeConnector, r.secretOf)
 	if no != nil {
 		return helloOf(h), no
 	}
@@ -473,6 +473,19 @@ func (r *Relay) serveConnector(sock socket, handshakeDone func()) (*wire.Hello, 
 	err := c.serve(conn)
 	r.log.Info("connection ended", "connector", hello.ConnectorID, "generation", conn.generation, "reason", err)
 	return hello, nil
+}
+
+// secretOf is the secret of the profile that a hello names.
+func (r *Relay) secretOf(hello *wire.Hello) (string, *refusal) {
+	b, ok, err := r.bindings.Binding(r.ctx, hello.ConnectorID)
+	if err != nil {
+		r.log.Error("reading a binding", "connector", hello.ConnectorID, "error", err)
+		return "", &refusal{wire.RefuseUnknown, "The owner cannot read its bindings. Run pi-chrome doctor."}
+	}
+	if !ok {
+		return "", unknownConnector
+	}
+	return b.Secret, nil
 }
 
 // A refusal ends a handshake. An empty code means that the peer is gone.
@@ -497,7 +510,7 @@ func (r *Relay) refuse(sock socket, scope wire.Scope, hello *wire.Hello, no *ref
 // RefusalRecord is one refused handshake, for status and doctor.
 type RefusalRecord struct {
 	At             time.Time        `json:"at"`
-	Path           string           `json:"path"` // /connector or /pairing
+	Path           string           `json:"path"` // /connector, /pairing or /popup
 	Code           wire.RefusalCode `json:"code"`
 	Message        string           `json:"message"`
 	ConnectorID    string           `json:"connectorId,omitempty"`

@@ -90,4 +90,11 @@ func TestEveryRouteRefusesStrangers(t *testing.T) {
 			})
 		}
 	}
+	// A program without an origin is none of the extension's pages.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/popup", nil)
+	assert.NilError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	assert.NilError(t, err)
+	assert.NilError(t, res.Body.Close())
+	assert.Equal(t, res.StatusCode, http.StatusForbidden)
 }

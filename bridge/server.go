@@ -45,6 +45,9 @@ type Options struct {
 	// IdleTimeout is how long the owner lives without a client and without a
 	// live connector: 0 is 30 minutes, negative is for ever.
 	IdleTimeout time.Duration
+	// ExtensionDir is where the extension is installed, for the popup; "" for
+	// not said.
+	ExtensionDir string
 	// WebOrigins are the pages that may offer their profile to a session; nil
 	// is DefaultWebOrigins, empty is none.
 	WebOrigins []string
@@ -88,6 +91,8 @@ type Server struct {
 	webOffers map[string]webOffer      // of pages, by the number that the page made
 	webRoutes map[string]WebRoute      // by session
 	commands  map[string]*command      // by id, until they are answered
+	stopped   time.Time                // when the user stopped everything; zero once a session was authorized since
+	receipts  []receipt                // of commands that are over, the latest last
 	clients   map[*client]struct{}
 	audit     *auditLog
 	auditDown atomic.Bool // the log took no entry: no effect begins
@@ -186,6 +191,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		webOffers: map[string]webOffer{},
 		webRoutes: snap.routes,
 		commands:  map[string]*command{},
+		stopped:   snap.stopped,
 		clients:   map[*client]struct{}{},
 		guards:    map[*Tab]*guard{},
 		seen:      map[tabRef]op.TabKey{},
@@ -239,6 +245,9 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 				case "runtime.onMessageExternal":
 					s.external(c.ID(), args)
 				}
+			},
+			Popup: func(ctx context.Context, c *Connector, ask wire.PopupAsk) (*wire.Projection, *op.Error) {
+				return s.popup(ctx, c, ask)
 			},
 		}})
 	if err != nil {
@@ -414,6 +423,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /metrics", s.local(s.serveMetrics))
 	mux.HandleFunc("GET /connector", s.relay.ServeConnector)
 	mux.HandleFunc("GET /pairing", s.relay.ServePairing)
+	mux.HandleFunc("GET /popup", s.relay.ServePopup)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page that rebinds its name to 127.0.0.1 sends its own name here.
 		if r.Host != fmt.Sprintf("127.0.0.1:%d", s.info.Port) && r.Host != fmt.Sprintf("localhost:%d", s.info.Port) {

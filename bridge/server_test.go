@@ -93,7 +93,7 @@ func TestEveryRouteChecksHostAndOrigin(t *testing.T) {
 		{"Origin": {"http://evil.test"}}, {"Origin": {"null"}}, {"Origin": {"chrome-extension://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
 		{"Origin": {"http://" + addr}}, {"Origin": {extension, "http://evil.test"}},
 	}
-	for _, path := range []string{"/health", "/owner", "/connector", "/pairing"} {
+	for _, path := range []string{"/health", "/owner", "/connector", "/pairing", "/popup"} {
 		for _, h := range bad {
 			status, _ := get(t, "GET", addr, path, upgrade(h), "")
 			assert.Equal(t, status, http.StatusForbidden, "%s %v", path, h)

@@ -48,14 +48,17 @@ func (s *Server) sessionLocked(key string) *session {
 }
 
 // lockedError says how to unlock the session.
-func lockedError(key string) *op.Error {
+func lockedError(key string, a Authorization) *op.Error {
 	command := "pi-chrome authorize --session " + shellWord(key)
 	how := command + " on a command line"
 	if strings.HasPrefix(key, "session:") {
 		how = "/chrome authorize in Pi, or " + how
 	}
-	return op.Reject(op.SessionLocked, "session %q may not use the browser; nothing was done", key).
-		WithHint("The user unlocks it: %s.", how).WithDetail("session", key).WithDetail("command", command)
+	e := op.Reject(op.SessionLocked, "session %q may not use the browser; nothing was done", key)
+	if a.Stopped {
+		e = op.Reject(op.SessionLocked, "the user has stopped every session, and with them %q; nothing was done", key).WithDetail("stopped", true)
+	}
+	return e.WithHint("The user unlocks it: %s.", how).WithDetail("session", key).WithDetail("command", command)
 }
 
 // shellWord is a text as one word of a shell.

@@ -16,6 +16,7 @@ type Authorization struct {
 	Mode       AuthorizationMode `json:"mode,omitempty"`
 	Until      time.Time         `json:"until,omitzero"`       // of AuthorizedUntil
 	Generation int               `json:"generation,omitempty"` // rises with each change
+	Stopped    bool              `json:"stopped,omitempty"`    // locked, by a press of Stop in a popup
 }
 
 // AuthorizationMode is the state of an authorization.
@@ -98,7 +99,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 	}
 	next := Authorization{Mode: change.mode, Until: change.until.Round(0), Generation: old.Generation + 1}
 	raced := errors.New("the authorization was changed")
-	err := s.store.save(&sessionEdit{key: key, apply: func(r *sessionRecord) error {
+	err := s.store.save(&sessionEdit{key: key, resume: true, apply: func(r *sessionRecord) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		// Another one may be on the disk and not yet in memory.
@@ -123,6 +124,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 		return ses.record.Authorized, changedError(key, ses.record.Authorized)
 	}
 	ses.record.Authorized = next
+	s.stopped = time.Time{}                                                                  // a stop since would have locked this session
 	defer s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(next.Mode)}) // its lock is a leaf
 	if change.more != nil {
 		change.more(&ses.record)
@@ -137,44 +139,106 @@ func (s *Server) lock(key string, change authorizationChange) (Authorization, *o
 		s.mu.Unlock()
 		return old, changedError(key, old)
 	}
-	ses.locking++
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		ses.locking--
-	}()
-	ses.record.Authorized = Authorization{Mode: Locked, Generation: ses.record.Authorized.Generation + 1}
-	mine := ses.record.Authorized
-	var hit []*command
-	for _, c := range s.commands {
-		if c.session.Key == key {
-			hit = append(hit, c)
-		}
-	}
+	l := s.beginLock(ses, false)
+	hit := s.commandsOfLocked(func(c *command) bool { return c.session.Key == key })
 	s.mu.Unlock()
-	for _, c := range hit {
-		if !s.withdraw(c, lockedError(key)) {
-			c.cancel(endsWith(context.Canceled, lockedError(key)))
-		}
+	defer s.endLocks(l)
+	s.end(hit, func(*command) *op.Error { return lockedError(key, l.mine) })
+	if err := s.store.save(l.edit(s), nil, nil); err != nil {
+		e := writeFailed(err)
+		e.Message = "session " + key + " is locked, but only while this owner lives: " + e.Message
+		return l.mine, e
 	}
-	stored := mine
-	err := s.store.save(&sessionEdit{key: key, apply: func(r *sessionRecord) error {
+	s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(Locked)})
+	return l.stored, nil
+}
+
+// sessionLock is a lock that counts already and is on its way to the disk.
+type sessionLock struct {
+	ses    *session
+	mine   Authorization
+	stored Authorization // what the disk took
+}
+
+// beginLock locks the session in this moment; Server.mu is held. endLocks must
+// follow.
+func (s *Server) beginLock(ses *session, stopped bool) *sessionLock {
+	ses.locking++
+	ses.record.Authorized = Authorization{Mode: Locked, Generation: ses.record.Authorized.Generation + 1, Stopped: stopped}
+	return &sessionLock{ses: ses, mine: ses.record.Authorized, stored: ses.record.Authorized}
+}
+
+func (s *Server) endLocks(locks ...*sessionLock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locks {
+		l.ses.locking--
+	}
+}
+
+// edit is the change of the session's record on the disk.
+func (l *sessionLock) edit(s *Server) *sessionEdit {
+	return &sessionEdit{key: l.ses.record.Key, apply: func(r *sessionRecord) error {
 		// The disk may have taken an authorization that this lock overtook.
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		stored.Generation = max(mine.Generation, r.Authorized.Generation+1)
-		if now := ses.record.Authorized.Generation; now > mine.Generation {
-			stored.Generation = max(stored.Generation, now+1) // of another lock
+		l.stored.Generation = max(l.mine.Generation, r.Authorized.Generation+1)
+		if now := l.ses.record.Authorized.Generation; now > l.mine.Generation {
+			l.stored.Generation = max(l.stored.Generation, now+1) // of another lock
 		}
-		ses.record.Authorized = stored
-		r.Authorized = stored
+		l.ses.record.Authorized = l.stored
+		r.Authorized = l.stored
 		return nil
-	}}, nil, nil)
-	if err != nil {
-		e := writeFailed(err)
-		e.Message = "session " + key + " is locked, but only while this owner lives: " + e.Message
-		return mine, e
+	}}
+}
+
+// commandsOfLocked are the commands in hand that are meant.
+func (s *Server) commandsOfLocked(meant func(*command) bool) []*command {
+	var hit []*command
+	for _, c := range s.commands {
+		if meant(c) {
+			hit = append(hit, c)
+		}
 	}
-	s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(Locked)})
-	return stored, nil
+	return hit
+}
+
+// end withdraws the commands that wait and cancels those that run. why is asked
+// for the error of each.
+func (s *Server) end(commands []*command, why func(*command) *op.Error) {
+	for _, c := range commands {
+		if !s.withdraw(c, why(c)) {
+			c.cancel(endsWith(context.Canceled, why(c)))
+		}
+	}
+}
+
+// modeLocked is what a session may do at the time. While everything is stopped
+// a session that nobody has authorized or locked by itself is locked, whatever
+// its kind.
+func (s *Server) modeLocked(key string, at time.Time) AuthorizationMode {
+	a := s.authorizationLocked(key)
+	if a.Mode == "" && !s.stopped.IsZero() {
+		return Locked
+	}
+	return a.effective(key, at)
+}
+
+func (s *Server) authorizationLocked(key string) Authorization {
+	if ses := s.sessions[key]; ses != nil {
+		return ses.record.Authorized
+	}
+	return Authorization{}
+}
+
+// refusedLocked says why the session may not act at the time, nil when it may.
+func (s *Server) refusedLocked(key string, at time.Time) *op.Error {
+	if s.modeLocked(key, at) != Locked {
+		return nil
+	}
+	a := s.authorizationLocked(key)
+	if a.Mode == "" {
+		a.Stopped = !s.stopped.IsZero()
+	}
+	return lockedError(key, a)
 }

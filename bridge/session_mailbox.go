@@ -148,10 +148,13 @@ func (s *Server) submit(from *client, w wire.Command) {
 		}
 		return
 	}
-	if !c.free && !s.sessionLocked(c.session.Key).record.Authorized.allows(c.session.Key, c.entered) {
-		s.mu.Unlock()
-		refuse(lockedError(c.session.Key))
-		return
+	if !c.free {
+		s.sessionLocked(c.session.Key) // from now on it is known, locked or not
+		if err := s.refusedLocked(c.session.Key, c.entered); err != nil {
+			s.mu.Unlock()
+			refuse(err)
+			return
+		}
 	}
 	s.commands[c.id] = c
 	s.mu.Unlock()
@@ -181,6 +184,7 @@ func (s *Server) refused(from *client, w wire.Command, err *op.Error) {
 		name = desc.Name
 	}
 	s.meter.command(name, r)
+	s.receiptRefused(w, err)
 	s.auditRefused(from, w, name, err) // before it is told
 	from.answer(r, op.ReadOnly)
 }
@@ -347,10 +351,18 @@ func (s *Server) execute(c *command) {
 		s.mu.Unlock()
 		return // withdrawn
 	}
-	// Lock wins every race: this is the last moment before an effect.
-	if !c.free && !s.sessionLocked(c.session.Key).record.Authorized.allows(c.session.Key, time.Now()) {
+	// A lock, and the user who takes the tab, win every race: this is the last
+	// moment before an effect.
+	var no *op.Error
+	if !c.free {
+		no = s.refusedLocked(c.session.Key, time.Now())
+	}
+	if r := s.records[c.target.nonce]; no == nil && r != nil && !r.TakenAt.IsZero() {
+		no = heldError(*r)
+	}
+	if no != nil {
 		s.mu.Unlock()
-		s.withdraw(c, lockedError(c.session.Key))
+		s.withdraw(c, no)
 		return
 	}
 	if !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
@@ -473,13 +485,14 @@ func outcome(ctx context.Context, c *command, err error) *op.Error {
 	var e *op.Error
 	switch {
 	case errors.As(err, &e):
+		e = withReason(ctx, e)
 	case ctx.Err() != nil:
 		e = ended(ctx, c)
 	case c.effect == op.ReadOnly:
 		e = op.Reject(op.BrowserOperation, "%s failed: %s", c.desc.Name, err).WithCause(err)
 	default:
 		e = op.Unknown(op.BrowserOperation, "%s may have changed Chrome before it failed: %s. The command was not replayed", c.desc.Name, err).
-			WithHint("Look at the page (chrome_snapshot) before you decide to repeat it.").WithCause(err)
+			WithHint(lookFirst).WithCause(err)
 	}
 	if c.effect == op.ReadOnly && e.Kind == op.OutcomeUnknown {
 		// A pure read is never outcome-unknown.
@@ -515,6 +528,26 @@ func causeOf(ctx context.Context) *op.Error {
 	return op.Reject(op.Canceled, "the caller has gone")
 }
 
+// withReason names why a command was canceled, as by a lock: the handler only
+// knows that it was, and what effect that left.
+func withReason(ctx context.Context, e *op.Error) *op.Error {
+	c, ok := errors.AsType[*endCause](context.Cause(ctx))
+	if !ok || e.Code != op.Canceled || c.why.Code == op.Canceled {
+		return e
+	}
+	r := *c.why
+	r.Kind, r.Message = e.Kind, strings.TrimSuffix(r.Message, nothingDone)+": "+e.Message
+	if e.Kind == op.OutcomeUnknown {
+		r.Hint = lookFirst
+	}
+	return &r
+}
+
+const (
+	nothingDone = "; nothing was done"
+	lookFirst   = "Look at the page (chrome_snapshot) before you decide to repeat it."
+)
+
 // ended is the outcome of a command that was cut short.
 func ended(ctx context.Context, c *command) *op.Error {
 	e := causeOf(ctx)
@@ -523,8 +556,8 @@ func ended(ctx context.Context, c *command) *op.Error {
 		return e
 	}
 	e.Kind = op.OutcomeUnknown
-	e.Message += "; it had begun and may have had its effect. It was not sent again"
-	e.Hint = "Look at the page (chrome_snapshot) before you decide to repeat it."
+	e.Message = strings.TrimSuffix(e.Message, nothingDone) + "; it had begun and may have had its effect. It was not sent again"
+	e.Hint = lookFirst
 	return e
 }
 
@@ -607,6 +640,7 @@ func (s *Server) tell(c *command, r wire.Result) {
 	delete(s.commands, c.id)
 	if !c.free {
 		s.sessionLocked(c.session.Key).last = LastCommand{Operation: c.desc.Name, Outcome: code, At: time.Now()}
+		s.receiptLocked(c, r)
 	}
 	if c.timer != nil {
 		c.timer.Stop()

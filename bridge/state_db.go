@@ -28,6 +28,7 @@ var (
 	bucketJournal  = []byte("journal")       // command id -> journalEntry
 	bucketOrder    = []byte("journal-order") // rising number -> command id
 	keyVersion     = []byte("version")
+	keyStopped     = []byte("stopped") // in meta: when the user stopped everything
 )
 
 // sessionRecord is what is durable of a session.
@@ -75,6 +76,7 @@ type targetRecord struct {
 	Claimed     bool        `json:"claimed,omitempty"`  // the user made it: it is never closed for the session
 	Grouped     bool        `json:"grouped,omitempty"`  // a claimed one that was put into the session's group
 	Keep        bool        `json:"keep,omitempty"`     // left to the user at the end of the session
+	TakenAt     time.Time   `json:"takenAt,omitzero"`   // since when the user has taken it over; only take and give change it
 	Reason      string      `json:"reason,omitempty"`   // of stale: epoch-changed, tab-missing, tab-outside-regular-profile
 	LostAt      time.Time   `json:"lostAt,omitzero"`    // of stale
 	CreatedAt   time.Time   `json:"createdAt"`
@@ -94,6 +96,7 @@ type stored struct {
 	sessions []sessionRecord
 	targets  []targetRecord
 	routes   map[string]WebRoute
+	stopped  time.Time // when the user stopped everything
 }
 
 // openStore opens state.db and reads all of it, so that damage shows now and
@@ -168,6 +171,11 @@ func (s *store) load() (stored, error) {
 		var bindings []Binding // only to see that they can be read
 		if err := readAll(tx, bucketBindings, &bindings); err != nil {
 			return err
+		}
+		if raw := meta.Get(keyStopped); raw != nil {
+			if err := snap.stopped.UnmarshalText(raw); err != nil {
+				return fmt.Errorf("when everything was stopped: %w", err)
+			}
 		}
 		if err := readAll(tx, bucketSessions, &snap.sessions); err != nil {
 			return err
@@ -308,6 +316,26 @@ func (s *store) RemoveBinding(_ context.Context, connectorID string) error {
 type sessionEdit struct {
 	key   string
 	apply func(*sessionRecord) error // an error writes nothing
+
+	resume bool // that everything is stopped is over
+}
+
+func (e *sessionEdit) write(tx *bolt.Tx) error {
+	rec := sessionRecord{Key: e.key}
+	if raw := tx.Bucket(bucketSessions).Get([]byte(e.key)); raw != nil {
+		if err := json.Unmarshal(raw, &rec); err != nil {
+			return fmt.Errorf("record %q of %s: %w", e.key, bucketSessions, err)
+		}
+	}
+	if err := e.apply(&rec); err != nil {
+		return err
+	}
+	if e.resume {
+		if err := tx.Bucket(bucketMeta).Delete(keyStopped); err != nil {
+			return err
+		}
+	}
+	return putJSON(tx, bucketSessions, e.key, rec)
 }
 
 // save writes and deletes ownership records, with a change of a session's own
@@ -315,20 +343,19 @@ type sessionEdit struct {
 func (s *store) save(session *sessionEdit, put []targetRecord, del []string) error {
 	return s.update(func(tx *bolt.Tx) error {
 		if session != nil {
-			rec := sessionRecord{Key: session.key}
-			if raw := tx.Bucket(bucketSessions).Get([]byte(session.key)); raw != nil {
-				if err := json.Unmarshal(raw, &rec); err != nil {
-					return fmt.Errorf("record %q of %s: %w", session.key, bucketSessions, err)
-				}
-			}
-			if err := session.apply(&rec); err != nil {
-				return err
-			}
-			if err := putJSON(tx, bucketSessions, session.key, rec); err != nil {
+			if err := session.write(tx); err != nil {
 				return err
 			}
 		}
 		for _, r := range put {
+			// r may have been read before the user took the tab over.
+			if raw := tx.Bucket(bucketTargets).Get([]byte(r.Nonce)); raw != nil {
+				var now targetRecord
+				if err := json.Unmarshal(raw, &now); err != nil {
+					return fmt.Errorf("record %q of %s: %w", r.Nonce, bucketTargets, err)
+				}
+				r.TakenAt = now.TakenAt
+			}
 			if err := putJSON(tx, bucketTargets, r.Nonce, r); err != nil {
 				return err
 			}
@@ -339,6 +366,40 @@ func (s *store) save(session *sessionEdit, put []targetRecord, del []string) err
 			}
 		}
 		return nil
+	})
+}
+
+// saveTaken notes since when the user has a tab of a session; zero for not any
+// more. A record that is gone stays so.
+func (s *store) saveTaken(nonce string, at time.Time) error {
+	return s.update(func(tx *bolt.Tx) error {
+		raw := tx.Bucket(bucketTargets).Get([]byte(nonce))
+		if raw == nil {
+			return nil
+		}
+		var r targetRecord
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("record %q of %s: %w", nonce, bucketTargets, err)
+		}
+		r.TakenAt = at
+		return putJSON(tx, bucketTargets, nonce, r)
+	})
+}
+
+// saveStop notes that the user stopped everything, with the locks of the
+// sessions, in one transaction.
+func (s *store) saveStop(at time.Time, locks []*sessionEdit) error {
+	text, err := at.MarshalText()
+	if err != nil {
+		return err
+	}
+	return s.update(func(tx *bolt.Tx) error {
+		for _, e := range locks {
+			if err := e.write(tx); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keyStopped, text)
 	})
 }
 

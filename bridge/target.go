@@ -84,10 +84,10 @@ func (s *Server) resolve(c *command, p profile) (resolvedTab, *op.Error) {
 	if err != nil {
 		return resolvedTab{}, err
 	}
-	own, holder := s.holder(p.ID(), tab.ID, c.session.Key)
+	own, other := s.holder(p.ID(), tab.ID, c.session.Key)
 	switch {
-	case holder != "":
-		return resolvedTab{}, heldError(tab.ID, holder)
+	case other != nil:
+		return resolvedTab{}, heldError(*other)
 	case own != nil:
 		t, err := s.ready(ctx, p, *own)
 		t.given = in.Target
@@ -214,20 +214,20 @@ func protected(url string) bool {
 	return false
 }
 
-// holder returns the session's own record of a tab, or which other session
-// has one.
-func (s *Server) holder(connector string, tabID int, key string) (own *targetRecord, other string) {
+// holder returns the session's own record of a tab, or that of another session
+// which has one.
+func (s *Server) holder(connector string, tabID int, key string) (own, other *targetRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.records {
 		if r.ConnectorID != connector || r.TabID != tabID || r.State != targetOwned {
 			continue
 		}
+		rec := *r
 		if r.Session == key {
-			rec := *r
-			return &rec, ""
+			return &rec, nil
 		}
-		other = r.Session
+		other = &rec
 	}
 	return nil, other
 }
@@ -323,12 +323,14 @@ type OwnedTarget struct {
 
 	Claimed bool `json:"claimed,omitempty"` // the user made it
 	Keep    bool `json:"keep,omitempty"`    // left to the user at the end
+	// TakenAt is since when the user has taken it over.
+	TakenAt time.Time `json:"takenAt,omitzero"`
 }
 
 func summaries(records []targetRecord, tabs []op.Tab, whole bool) []OwnedTarget {
 	list := []OwnedTarget{}
 	for _, r := range records {
-		t := OwnedTarget{State: string(r.State), Reason: r.Reason, LostAt: r.LostAt, Claimed: r.Claimed, Keep: r.Keep}
+		t := OwnedTarget{State: string(r.State), Reason: r.Reason, LostAt: r.LostAt, Claimed: r.Claimed, Keep: r.Keep, TakenAt: r.TakenAt}
 		if r.State != targetAllocating {
 			id := r.TabID
 			t.TabID = &id
@@ -384,6 +386,9 @@ func (s *Server) ready(ctx context.Context, p profile, r targetRecord) (resolved
 	case key.BrowserEpoch != r.Epoch:
 		return resolvedTab{}, s.lose(r, staleEpoch)
 	}
+	if !r.TakenAt.IsZero() {
+		return resolvedTab{}, heldError(r)
+	}
 	if !r.Prepared {
 		if err := s.prepare(ctx, p, t, r); err != nil {
 			return resolvedTab{}, err
@@ -421,6 +426,9 @@ func (s *Server) put(ses *sessionEdit, records ...targetRecord) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range records {
+		if now := s.records[r.Nonce]; now != nil {
+			r.TakenAt = now.TakenAt // as on the disk
+		}
 		s.records[r.Nonce] = &r
 		if r.State != targetAllocating {
 			delete(s.making, r.Nonce)

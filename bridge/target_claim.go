@@ -27,12 +27,12 @@ func (b *SessionBrowser) ClaimTab(ctx context.Context, target op.Target, want op
 			WithHint("List the tabs (chrome_tab_list) and claim with what they show now.").
 			WithDetail("tabId", tab.ID).WithDetail("differences", diffs)
 	}
-	own, holder := b.srv.holder(p.ID(), tab.ID, b.session.Key)
+	own, other := b.srv.holder(p.ID(), tab.ID, b.session.Key)
 	switch {
 	case own != nil:
 		return b.mark(tab), nil
-	case holder != "":
-		return op.Tab{}, heldError(tab.ID, holder)
+	case other != nil:
+		return op.Tab{}, heldError(*other)
 	case tab.Incognito:
 		return op.Tab{}, op.Reject(op.Unsupported, "tab %d is an incognito tab, and none of those is claimed; nothing was done", tab.ID).WithDetail("tabId", tab.ID)
 	case protected(tab.URL):
@@ -70,7 +70,7 @@ func (s *Server) claim(r targetRecord) *op.Error {
 	for _, o := range s.records {
 		if o.ConnectorID == r.ConnectorID && o.TabID == r.TabID && o.State == targetOwned {
 			s.mu.Unlock()
-			return heldError(r.TabID, o.Session)
+			return heldError(*o)
 		}
 	}
 	if err := s.limitLocked(r.Session, r.ConnectorID); err != nil {
@@ -107,10 +107,17 @@ func (s *Server) groupClaimed(ctx context.Context, p profile, r targetRecord, ta
 	return true
 }
 
-func heldError(tabID int, holder string) *op.Error {
-	return op.Reject(op.TabHeld, "tab %d belongs to session %q; nothing was done", tabID, holder).
-		WithHint("Use a tab of your own (leave target out), have that session give it back (pi-chrome tab-release --session %s), or end its work with pi-chrome cleanup --session %s.", holder, holder).
-		WithDetail("tabId", tabID).WithDetail("holder", holder)
+// heldError says who has the tab of the record: another session, or the user,
+// who has taken it over from the session.
+func heldError(r targetRecord) *op.Error {
+	if !r.TakenAt.IsZero() {
+		return op.Reject(op.TabHeld, "the user has taken tab %d over from session %q; nothing was done", r.TabID, r.Session).
+			WithHint("Leave it to them until they hand it back in the popup of the extension; meanwhile work in another tab (chrome_tab_new). chrome_ask asks them for it.").
+			WithDetail("tabId", r.TabID).WithDetail("holder", holderUser).WithDetail("session", r.Session)
+	}
+	return op.Reject(op.TabHeld, "tab %d belongs to session %q; nothing was done", r.TabID, r.Session).
+		WithHint("Use a tab of your own (leave target out), have that session give it back (pi-chrome tab-release --session %s), or end its work with pi-chrome cleanup --session %s.", r.Session, r.Session).
+		WithDetail("tabId", r.TabID).WithDetail("holder", r.Session)
 }
 
 // ReleaseTab leaves the call's tab to the user. With atEnd the session goes on

@@ -29,8 +29,8 @@ type CleanupLeft struct {
 }
 
 // cleanup closes exactly the tabs that the session made and clears its
-// records. Tabs that it claimed, or that are to be kept, are left to the user,
-// with keep all of them. A tab that is not the recorded one any more is left
+// records. Tabs that it claimed, that are to be kept, or that the user has taken
+// over, are left to the user, with keep all of them. A tab that is not the recorded one any more is left
 // alone.
 func (s *Server) cleanup(ctx context.Context, key string, keep bool) (Cleanup, *op.Error) {
 	done := Cleanup{ClosedTabIDs: []int{}, ReleasedTabIDs: []int{}}
@@ -68,7 +68,7 @@ func (s *Server) endRecord(ctx context.Context, p profile, r targetRecord, keep 
 	switch {
 	case r.State != targetOwned:
 		done.StaleOwnershipsCleared++
-	case keep || r.Claimed || r.Keep:
+	case keep || r.Claimed || r.Keep || !r.TakenAt.IsZero():
 		if _, err := s.release(ctx, p, r, "cleanup"); err != nil {
 			return err
 		}

@@ -172,8 +172,10 @@ type fakeWorker struct {
 	ready    *wire.Ready
 	tamper   func(*wire.Hello)
 	proof    func(string) string
-	received chan *wire.CallFrame // when set, calls go here and are not answered
-	heard    func(frame any)      // when set, told of every frame, one after the other
+	received chan *wire.CallFrame                     // when set, calls go here and are not answered
+	heard    func(frame any)                          // when set, told of every frame, one after the other
+	retell   func(wire.Hello, *wire.Challenge) string // another proof
+	quiet    bool                                     // the test reads the socket itself
 
 	mu       sync.Mutex
 	epoch    string // of the owner spoken to last
@@ -255,11 +257,16 @@ func (w *fakeWorker) openScope(scope wire.Scope, key string) *fakeWorker {
 	if w.proof != nil {
 		proof = w.proof(proof)
 	}
+	if w.retell != nil {
+		proof = w.retell(h, c)
+	}
 	w.write(wire.Prove{Type: wire.TypeProve, Proof: proof})
 	switch f := w.read().(type) {
 	case *wire.Ready:
 		w.ready = f
-		w.begin(c.BridgeEpoch, f.Ack)
+		if !w.quiet {
+			w.begin(c.BridgeEpoch, f.Ack)
+		}
 	case *wire.Offered:
 		if f, ok := w.read().(*wire.Paired); ok {
 			p.secret, err = wire.PairingSecret(key, h.ConnectorID, h.ClientNonce, c.BridgeEpoch, c.RequestNonce)

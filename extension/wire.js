@@ -30,14 +30,13 @@ export async function hmac(keyHex, strings) {
 
 /** The proof that the owner must have sent, and our own. */
 export async function proofs(scope, key, hello, { bridgeEpoch, requestNonce, serverFingerprint }) {
-  const { [scope]: domain, algorithmVersion } = CONTRACT.domains;
+  const { [scope]: domain = `pi-chrome/${scope}`, algorithmVersion } = CONTRACT.domains;
   const { connectorId, extensionId, displayVersion, fingerprint, clientNonce } = hello;
   const head = [algorithmVersion, connectorId, extensionId, displayVersion, fingerprint, ""];
-  const asked = [clientNonce, bridgeEpoch, requestNonce, serverFingerprint];
-  const sent = [bridgeEpoch, requestNonce, fingerprint, "GET", `/${scope}`, await sha256("")];
+  const proof = (kind, ...rest) => hmac(key, [`${domain}/${kind}-proof/v1`, ...head, ...rest]);
   return {
-    server: await hmac(key, [`${domain}/server-proof/v1`, ...head, ...asked]),
-    request: await hmac(key, [`${domain}/request-proof/v1`, ...head, ...sent]),
+    server: await proof("server", clientNonce, bridgeEpoch, requestNonce, serverFingerprint),
+    request: await proof("request", bridgeEpoch, requestNonce, fingerprint, "GET", `/${scope}`, await sha256("")),
   };
 }
 

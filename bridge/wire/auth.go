@@ -18,7 +18,12 @@ const (
 	ScopeOwner     Scope = "owner"
 	ScopeConnector Scope = "connector"
 	ScopePairing   Scope = "pairing"
+	ScopePopup     Scope = "popup" // its key is the secret of the connector
 )
+
+// popupDomain is no part of the contract: which pages an extension has changes
+// nothing for its worker.
+const popupDomain = "pi-chrome/popup"
 
 // Path is the path of the scope's socket.
 func (s Scope) Path() string { return "/" + string(s) }
@@ -29,6 +34,8 @@ func (s Scope) domain() string {
 		return Contract.Domains.Owner
 	case ScopeConnector:
 		return Contract.Domains.Connector
+	case ScopePopup:
+		return popupDomain
 	}
 	return Contract.Domains.Pairing
 }

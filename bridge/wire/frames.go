@@ -21,6 +21,8 @@ const (
 	TypeRequest   = "request"
 	TypeProgress  = "progress"
 	TypeResult    = "result"
+	TypeAsk       = "ask"
+	TypeAnswer    = "answer"
 )
 
 // RefusalCode says why a handshake ended.

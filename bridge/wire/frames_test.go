@@ -70,6 +70,31 @@ func TestGoldenFrames(t *testing.T) {
 	}
 }
 
+// TestPopupAsks reads what a popup asks, as the extension's own tests write it,
+// and refuses everything else.
+func TestPopupAsks(t *testing.T) {
+	for name, ask := range map[string]PopupAsk{
+		"status": {TypeAsk, 1, PopupStatus, 0}, "stop": {TypeAsk, 2, PopupStop, 0}, "take": {TypeAsk, 3, PopupTake, 11}, "give": {TypeAsk, 4, PopupGive, 11},
+	} {
+		raw, err := Encode(ask)
+		assert.NilError(t, err)
+		golden.Assert(t, pretty(t, goldenFrame{name, "popup2bridge", raw}), goldenFile(t, "popup2bridge-"+name+".json"))
+		back, err := DecodePopupAsk(raw)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, *back, ask)
+	}
+	for _, wrong := range []string{
+		``, `null`, `[]`, `{}`, `{"type":"ask","do":"stop"}`, `{"type":"ask","id":0,"do":"stop"}`, `{"type":"ask","id":1.5,"do":"stop"}`,
+		`{"type":"ask","id":9007199254740992,"do":"stop"}`, `{"type":"ask","id":1,"do":"authorize"}`, `{"type":"ask","id":1,"do":"take"}`,
+		`{"type":"ask","id":1,"do":"take","tabId":-1}`, `{"type":"ask","id":1,"do":"stop","tabId":7}`, `{"type":"ask","id":1,"do":"stop","session":"x"}`,
+		`{"type":"ask","id":1,"id":1,"do":"stop"}`, `{"type":"request","id":"1","method":"shutdown"}`,
+	} {
+		_, err := DecodePopupAsk([]byte(wrong))
+		_, ok := errors.AsType[*MalformedError](err)
+		assert.Assert(t, ok, "%s: %v", wrong, err)
+	}
+}
+
 // extensionFrames are what the extension sends; its own tests compare too.
 func extensionFrames() map[string]any {
 	return map[string]any{
@@ -376,6 +401,7 @@ func FuzzDecodeProve(f *testing.F)        { fuzzDecoder(f, DecodeProve) }
 func FuzzDecodeExtension(f *testing.F)    { fuzzDecoder(f, DecodeExtension) }
 func FuzzDecodeForExtension(f *testing.F) { fuzzDecoder(f, DecodeForExtension) }
 func FuzzDecodeFromClient(f *testing.F)   { fuzzDecoder(f, DecodeFromClient) }
+func FuzzDecodePopupAsk(f *testing.F)     { fuzzDecoder(f, DecodePopupAsk) }
 func FuzzDecodeForClient(f *testing.F)    { fuzzDecoder(f, DecodeForClient) }
 
 func BenchmarkDecodeReply(b *testing.B) {

@@ -96,7 +96,7 @@ func TestVectors(t *testing.T) {
 		scope    Scope
 		key      string
 		identity []string
-	}{{ScopeOwner, vectorKey, nil}, {ScopeConnector, vectorKey, identity}, {ScopePairing, vectorToken, identity}} {
+	}{{ScopeOwner, vectorKey, nil}, {ScopeConnector, vectorKey, identity}, {ScopePairing, vectorToken, identity}, {ScopePopup, vectorKey, identity}} {
 		d := s.scope.domain()
 		add(string(s.scope)+" server proof", s.key, []string{d + "/server-proof/v1", "2"}, s.identity, []string{ones, twos, threes, fours})
 		add(string(s.scope)+" socket proof", s.key, []string{d + "/request-proof/v1", "2"}, s.identity, []string{twos, threes, fours, "GET", s.scope.Path(), empty})

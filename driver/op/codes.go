@@ -38,7 +38,7 @@ const (
 	DebuggerCanceled         Code = "debugger-canceled"    // the user pressed Cancel on the debugger banner
 	RendererCrashed          Code = "renderer-crashed"     // the page's process is gone; loading a page starts another
 	TabGone                  Code = "tab-gone"
-	TabHeld                  Code = "tab-held"          // another session owns the tab; details tabId, holder
+	TabHeld                  Code = "tab-held"          // another session owns the tab, or the user has taken it over; details tabId, holder
 	TabChanged               Code = "tab-changed"       // the tab is not as the caller described it; details tabId, differences
 	EvaluationFailed         Code = "evaluation-failed" // details exception, line, column
 	RequestNotFound          Code = "request-not-found" // no captured request has that id; details requestId

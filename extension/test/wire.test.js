@@ -41,8 +41,8 @@ test("HMAC matches every vector", async () => {
   }
 });
 
-test("proofs of both scopes match the vectors", async () => {
-  for (const scope of ["connector", "pairing"]) {
+test("proofs of all scopes match the vectors", async () => {
+  for (const scope of ["connector", "pairing", "popup"]) {
     const { key, message, hmac } = vector(`${scope} server proof`);
     const [, , connectorId, extensionId, displayVersion, fingerprint, , clientNonce, bridgeEpoch, requestNonce, serverFingerprint] = message;
     const hello = { connectorId, extensionId, displayVersion, fingerprint, clientNonce };

@@ -164,6 +164,9 @@ func sessionsText(list []bridge.SessionStatus, now time.Time) string {
 			if t.Keep {
 				marks += ", to be kept"
 			}
+			if !t.TakenAt.IsZero() {
+				marks += ", the user has it"
+			}
 			fmt.Fprintf(&b, "%s\n", strings.TrimRight(fmt.Sprintf("  tab %v (%s) %s %s", deref(t.TabID), marks, t.Title, t.URL), " "))
 		}
 		for _, t := range st.Released {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pi-chrome/bridge"
+	"pi-chrome/cmd/internal/install"
 	"pi-chrome/extension"
 )
 
@@ -56,6 +57,7 @@ func Run(ctx context.Context, o Options) error {
 	s, err := bridge.Listen(bridge.Options{
 		Port: o.Port, StateDir: o.StateDir, ExtensionID: extension.ID, Handler: handler, Logger: o.Logger,
 		Version: Version, Build: Build(), OperationsFingerprint: operations, IdleTimeout: o.IdleTimeout, WebOrigins: o.WebOrigins,
+		ExtensionDir: install.Default(o.StateDir).Dir,
 	})
 	if err != nil {
 		return err
