@@ -22,7 +22,7 @@ const BridgeFile = "bridge.json"
 
 //go:embed manifest.json bootstrap.html popup.html popup.css icons/*.png
 //go:embed badge.js calls.js contract.js facts.js identity.js kept.js package_folder.js
-//go:embed popup.js popup_text.js pulse.js relay.js requests.js service_worker.js wire.js
+//go:embed popup.js popup_link.js popup_text.js popup_view.js popup_work.js pulse.js relay.js requests.js service_worker.js wire.js
 var files embed.FS
 
 // FS returns the files of the extension, with manifest.json at its root.

@@ -1,13 +1,17 @@
-// The popup: shows what the worker says about itself, once a second, so that it
-// never shows a connection that is gone.
+// The popup: shows once a second what the worker says about itself and, over a socket of its own,
+// what the owner says about the sessions, so that it never shows what is gone.
 
 import { CONTRACT } from "./contract.js";
 import { identity, newIdentity, saveLabel } from "./identity.js";
-import { cleanToken, describe } from "./popup_text.js";
+import { Link } from "./popup_link.js";
+import { cleanToken } from "./popup_text.js";
+import { overview, readable, workerProjection } from "./popup_view.js";
+import { showWork } from "./popup_work.js";
 
 const EVERY_MS = 1000;
 const ANSWER_MS = 5000;
 const NOTE_MS = 2500;
+const AGAIN_MS = 5000; // after the owner took no connection of ours
 const ASKED = "ask"; // {id, text} in storage.session, put and removed by the owner
 
 /**
@@ -27,6 +31,20 @@ let shown = "";
 /** @type {string | undefined} */
 let askedId;
 
+const link = new Link(() => {
+  told = undefined; // what it was may not be so any more
+  render();
+});
+/** @type {State} */
+let state = { status: "waiting", port: 0 };
+/** @type {Projection | undefined} what the owner told last */
+let told;
+let fault = ""; // why it tells nothing, or did not do what was asked
+let asks = 0; // counted: an answer does not overwrite a later one
+let answered = 0; // the latest that was
+let open = 0; // asks without an answer
+let notBefore = 0;
+
 /**
  * @param {object} message
  * @returns {Promise<State>}
@@ -42,21 +60,53 @@ async function worker(message) {
   return answer;
 }
 
-/** Asks the worker, after it has done what the message says, and shows the answer. */
+/** Asks the worker, after it has done what the message says, then the owner, and shows both. */
 async function refresh(message = { do: "state" }) {
-  /** @type {State} */
-  let state;
   try {
     state = await worker(message);
   } catch {
-    state = { status: "refused", port: 0, code: "extension", message: "Its worker does not answer. Reload the extension." };
+    state = { ...state, status: "refused", code: "extension", message: "Its worker does not answer. Reload the extension." };
   }
+  await render();
+  if (!open) await ask({ do: "status" });
+}
+
+/**
+ * Asks the owner. A new socket is opened only where the worker has found the owner; one that is
+ * open is used without the worker too.
+ * @param {{do: string, tabId?: number}} what
+ */
+async function ask(what) {
+  const { connectorId, secret, label } = await identity();
+  const quiet = what.do === "status";
+  if (!secret || !state.port || (!told && (state.status !== "connected" || (quiet && Date.now() < notBefore)))) return;
+  const mine = ++asks;
+  open++;
+  try {
+    const answer = await link.ask(state.port, { connectorId, secret, label }, what);
+    if (!readable(answer)) throw new Error("This pi-chrome is of another release than the extension, so that its sessions cannot be shown. Update both.");
+    if (!quiet || !told) fault = "";
+    if (mine > answered) [told, answered] = [answer, mine];
+  } catch (error) {
+    fault = error.message;
+    if (error.name !== "Refused") {
+      told = undefined;
+      notBefore = Date.now() + AGAIN_MS;
+    }
+  }
+  open--;
+  if (!quiet) shown = ""; // the button that was pressed is shown anew
+  await render();
+}
+
+async function render() {
   const { connectorId, label } = await identity();
   const asked = (await chrome.storage.session.get(ASKED))[ASKED];
-  const next = JSON.stringify([state, connectorId, label, asked]);
+  const next = JSON.stringify([state, connectorId, label, asked, told, fault]);
   if (next === shown) return;
   shown = next;
-  show(state, label);
+  show(overview(told ?? workerProjection(state, { connectorId, label }), state, label));
+  showWork(told, fault, state.status === "connected", ask);
   showLabel(label);
   showAsked(asked);
   element("port").textContent = state.port ? String(state.port) : "–";
@@ -67,9 +117,8 @@ async function refresh(message = { do: "state" }) {
 /** Keeps the name on one line. @param {string} text */
 const unbroken = (text) => text.replaceAll("pi-chrome", "pi\u2011chrome");
 
-/** @param {State} state @param {string} label */
-function show(state, label) {
-  const view = describe(state, label);
+/** @param {import("./popup_text.js").View} view */
+function show(view) {
   element("card").dataset.tone = element("pill").dataset.tone = view.tone;
   element("pill").textContent = view.pill;
   element("title").textContent = unbroken(view.title);

@@ -118,7 +118,7 @@ export function describe(state, label) {
         pill: "Waiting",
         title: "Waiting for pi-chrome",
         detail: state.message
-          ? `Not connected: ${state.message}. The extension tries again by itself.`
+          ? `Not connected: ${state.message.replace(/\.$/, "")}. The extension tries again by itself.`
           : `Nothing answers on port ${state.port} yet. pi-chrome starts with its first command, and this connects by itself.`,
         retry: true,
       };

@@ -37,3 +37,52 @@ interface Navigator {
     getHighEntropyValues(hints: string[]): Promise<{ fullVersionList: { brand: string; version: string }[] }>;
   };
 }
+
+/** The owner's status as one profile may see it; bridge/wire/popup.go describes each field. */
+interface Projection {
+  kind: string;
+  version: number;
+  state: "ready" | "waiting-for-extension" | "offline" | "error";
+  bridge: "running" | "stopped" | "error";
+  connector?: { id: string; label: string; connected: boolean; lastSeenAt?: string };
+  extensionDirectory: string;
+  errorMessage?: string;
+  stoppedAt?: string;
+  debuggerCanceled?: boolean;
+  sessions: ProjectedSession[];
+  moreSessions?: number;
+  elsewhere?: number;
+  receipts: ProjectedReceipt[];
+}
+
+interface ProjectedSession {
+  key: string;
+  title?: string;
+  authorization: "locked" | "until" | "indefinite";
+  expiresAt?: string;
+  queued: number;
+  executing: number;
+  lastUsedAt?: string;
+  tabs: ProjectedTab[];
+}
+
+interface ProjectedTab {
+  id: number;
+  state: "allocating" | "owned" | "stale";
+  holder: "session" | "user";
+  title?: string;
+  url?: string;
+  claimed?: boolean;
+}
+
+interface ProjectedReceipt {
+  at: string;
+  session: string;
+  operation: string;
+  title: string;
+  tabId?: number;
+  outcome: string;
+  code?: string;
+  message?: string;
+  elapsedMs: number;
+}
