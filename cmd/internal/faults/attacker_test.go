@@ -36,7 +36,7 @@ const attackTime = 5 * time.Second
 
 // attackedPaths are asked by every attacker. That each route refuses strangers
 // is held in package bridge, where the routes are.
-var attackedPaths = []string{"/", "/health", "/owner", "/connector", "/pairing", "/metrics", "/..%2fowner"}
+var attackedPaths = []string{"/", "/health", "/owner", "/connector", "/pairing", "/popup", "/metrics", "/..%2fowner"}
 
 // patience is the longest that somebody with the secret may have to wait while
 // all attackers are at it, on a machine of two cores that they keep busy.
@@ -306,7 +306,7 @@ func replay(ctx context.Context, t *testing.T, r *rig, tapes [][]byte) {
 func tooMuch(ctx context.Context, t *testing.T, r *rig) {
 	long := []byte(`{"type":"hello","x":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for ctx.Err() == nil {
-		for _, path := range []string{"/owner", "/connector", "/pairing"} {
+		for _, path := range []string{"/owner", "/connector", "/pairing", "/popup"} {
 			if c, err := socketOf(ctx, r, path, nil); err == nil {
 				_ = c.Write(ctx, websocket.MessageText, long)
 				_, raw, err := c.Read(ctx)

@@ -75,7 +75,7 @@ func pageRefused(t *testing.T, l *Lane) {
 		`new Promise((done) => { const s = new WebSocket("ws://HOST/PATH"); s.onopen = () => done("open"); s.onerror = () => done("refused"); })`,
 	}
 	n := 0
-	for _, path := range []string{"owner", "connector", "pairing", "health"} {
+	for _, path := range []string{"owner", "connector", "pairing", "popup", "health"} {
 		for _, ask := range asks {
 			ask = strings.NewReplacer("HOST", base, "PATH", path).Replace(ask)
 			assert.Equal(t, pageEval(t, p, ask), "refused", ask)
@@ -125,7 +125,7 @@ func pageRefused(t *testing.T, l *Lane) {
 // reboundRefused: a page that had its own name lead to this machine sends that
 // name.
 func reboundRefused(t *testing.T, l *Lane) {
-	for _, path := range []string{"/health", "/owner", "/connector", "/pairing"} {
+	for _, path := range []string{"/health", "/owner", "/connector", "/pairing", "/popup"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", l.Port, path), nil)
 		assert.NilError(t, err)
 		req.Host = fmt.Sprintf("evil.example:%d", l.Port)
