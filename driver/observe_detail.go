@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -221,9 +222,9 @@ func orNone(n []int) []int {
 	return n
 }
 
-// settle asks Chrome itself for role and name of the few elements that the
-// evidence leaves uncertain: custom elements, whose internals may say what no
-// attribute does.
+// settle asks Chrome itself for role, name and state of the few elements that
+// the evidence leaves uncertain: custom elements, whose internals may say what
+// no attribute does.
 //
 // In a hidden tab Chrome may wait for a frame that never comes, so the answers
 // have little time.
@@ -231,7 +232,8 @@ func (t *Tab) settle(ctx context.Context, actions []*action, found map[spot]*des
 	ctx, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
 	var fns []func() error
-	for _, a := range actions {
+	states := make([]string, len(actions))
+	for i, a := range actions {
 		d := found[a.spot]
 		if len(fns) >= maxUncertain || d == nil || d.gone || !a.v.uncertain(a.row) {
 			continue
@@ -254,12 +256,43 @@ func (t *Tab) settle(ctx context.Context, actions []*action, found map[spot]*des
 				if name := axText(n.Name); name != "" {
 					a.name = oneLine(name)
 				}
+				states[i] = unsaidState(&a.v.rows[a.row], n.Properties)
 			}
 			return nil
 		})
 	}
 	// None of them returns an error.
 	_ = together(fns...)
+	for i, a := range actions {
+		if r := &a.v.rows[a.row]; states[i] != "" {
+			r.attrs = strings.Trim(r.attrs+"\b"+states[i], "\b")
+		}
+	}
+}
+
+// axStates are the attributes that stand for a state of Chrome's tree.
+var axStates = map[accessibility.PropertyName]string{"checked": "aria-checked", "pressed": "aria-pressed", "expanded": "aria-expanded", "selected": "aria-selected",
+	"required": "aria-required", "disabled": "aria-disabled", "readonly": "aria-readonly", "invalid": "aria-invalid", "hasPopup": "aria-haspopup"}
+
+// unsaidState is, as attributes of a row, the state that Chrome tells and the
+// row's own attributes do not.
+func unsaidState(r *row, list []*accessibility.Property) string {
+	var out []string
+	for _, p := range list {
+		name := axStates[p.Name]
+		if name == "" || p.Value == nil || r.hasAttr(name) {
+			continue
+		}
+		value := axText(p.Value)
+		if value == "" {
+			value = string(p.Value.Value) // true or false
+		}
+		switch {
+		case value == "true", value == "mixed", name == "aria-haspopup" && value != "false", name == "aria-expanded" && value == "false":
+			out = append(out, name+"="+head(value, 10))
+		}
+	}
+	return strings.Join(out, "\b")
 }
 
 func axText(v *accessibility.Value) string {

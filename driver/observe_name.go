@@ -12,7 +12,7 @@ type namer struct {
 }
 
 // fromContent are the roles that are named by what they contain.
-var fromContent = map[string]bool{"button": true, "cell": true, "checkbox": true, "columnheader": true, "DisclosureTriangle": true, "gridcell": true,
+var fromContent = map[string]bool{"button": true, "cell": true, "checkbox": true, "columnheader": true, "DisclosureTriangle": true, "DisclosureTriangleGrouped": true, "gridcell": true,
 	"heading": true, "link": true, "menuitem": true, "menuitemcheckbox": true, "menuitemradio": true, "option": true, "radio": true,
 	"row": true, "rowheader": true, "switch": true, "tab": true, "tooltip": true, "treeitem": true, "doc-backlink": true, "doc-biblioref": true,
 	"doc-glossref": true, "doc-noteref": true, "comment": true}
@@ -127,7 +127,10 @@ func (n *naming) compute(i int, child, direct bool) string {
 					return s
 				}
 				if r.tag == "input" || r.tag == "textarea" {
-					return r.get("~v")
+					// One that holds nothing goes by its own name.
+					if s := r.get("~v"); s != "" || r.hasAttr("~x") {
+						return s
+					}
 				}
 			}
 		case "combobox", "listbox":

@@ -187,6 +187,9 @@ func (v *view) nativeRole(i int) string {
 		return "listitem"
 	case "summary":
 		if p := r.parent(); p >= 0 && v.rows[p].tag == "details" {
+			if v.rows[p].get("name") != "" {
+				return "DisclosureTriangleGrouped" // opening one closes the others
+			}
 			return "DisclosureTriangle"
 		}
 		return "generic"

@@ -166,7 +166,7 @@ func (v *view) state(i int, role string) ActionState {
 	}
 	if e := r.get("aria-expanded"); e != "" {
 		s.Expanded = flag(e)
-	} else if role == "DisclosureTriangle" && r.parent() >= 0 {
+	} else if r.tag == "summary" && strings.HasPrefix(role, "DisclosureTriangle") && r.parent() >= 0 {
 		s.Expanded = new(v.rows[r.parent()].hasAttr("open"))
 	}
 	s.Required = r.hasAttr("required") && (r.tag == "input" || r.tag == "select" || r.tag == "textarea") || r.get("aria-required") == "true"
@@ -221,7 +221,7 @@ func (v *view) disabled(i int) bool {
 
 // clickRoles take a click.
 var clickRoles = []string{"button", "checkbox", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "radio", "switch", "tab", "treeitem",
-	"DisclosureTriangle", "gridcell"}
+	"DisclosureTriangle", "DisclosureTriangleGrouped", "gridcell"}
 
 // What a row takes; nobody writes to these.
 var (

@@ -336,6 +336,7 @@
       emit(el, tag, frame, F.inline, false, none, []);
       return;
     }
+    if (tag === 'area' && !pictured(el)) return;
     const style = getComputedStyle(el);
     const display = style.display;
     if ((tag === 'svg:title' || tag === 'svg:desc') && !frame.skipped) {
@@ -404,7 +405,7 @@
     if (cand) {
       if (active && style.pointerEvents === 'none') flags |= F.noEvents;
       if (inh & F.editable && html && editable(el)) flags |= F.editable;
-      if ((CONTROL.has(tag) || tag === 'fieldset' || tag === 'optgroup') && matches(el, ':disabled')) flags |= F.disabled;
+      if ((CONTROL.has(tag) || tag.indexOf('-') > 0 || tag === 'fieldset' || tag === 'optgroup') && matches(el, ':disabled')) flags |= F.disabled;
       if (active && el.tabIndex >= 0) flags |= F.focusable;
       if (tag === 'dialog' && flags & F.box && matches(el, ':modal')) flags |= F.top;
       else if (names.includes('popover') && matches(el, ':popover-open')) flags |= F.top;
@@ -426,6 +427,8 @@
       if (tag !== 'object') return;
     }
     if (NOKIDS.has(tag)) return;
+    // Its box is seen, and what is in it is not.
+    if (style.contentVisibility === 'hidden') return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
     const flex = (kind & FLEX) !== 0;
     const child = {list: null, i: 0, next: null, row, depth: frame.depth + 1, inh, cursor, space: false, flex, boxes, clip: undefined, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
@@ -449,6 +452,12 @@
       }
     }
     if (child.next || child.list) stack.push(child);
+  };
+
+  // Whether a picture shows the area's map.
+  const pictured = (area) => {
+    const map = area.closest('map');
+    return !!map && hasAttr(map, 'name') && !!area.getRootNode().querySelector('img[usemap="#' + CSS.escape(attr(map, 'name')) + '"]');
   };
 
   // Whether an element's own children are rendered: those of the host of a
