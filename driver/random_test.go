@@ -294,6 +294,16 @@ func TestFrameOverflowsLeft(t *testing.T) {
 	assert.Equal(t, s.Eval("hits"), "1")
 }
 
+// Likewise: a frame with a border, in a frame, was held to be seen as far as the
+// button in it, of which the border's width was missing.
+func TestFrameHasBorder(t *testing.T) {
+	patient(t)
+	s := start(t, "regress/input-frame-border.html")
+	s.Call("input.click", map[string]any{"ref": refOf(s, "Behind the border")})
+	s.Call("input.click", map[string]any{"ref": refOf(s, "Behind a turned border")})
+	assert.Equal(t, s.Eval("hits"), "[1,2]")
+}
+
 // Likewise: of a line of which little was to be seen the edge was pressed, and
 // the press went beside it.
 func TestEdgeOfLine(t *testing.T) {

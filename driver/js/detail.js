@@ -26,8 +26,14 @@
   const fromPoint = call.bind(Document.prototype.elementFromPoint);
   const attr = call.bind(Element.prototype.getAttribute);
 
+  // The slot of a closed root that an element stands in, which it does not tell.
+  const closedSlot = (n) => {
+    const host = parentNode(n), root = host && nodeType(host) === 1 && S.closed.get(host);
+    if (root) for (const slot of root.querySelectorAll('slot')) if (slot.assignedNodes().includes(n)) return slot;
+    return null;
+  };
   const parent = (n) => {
-    const p = (nodeType(n) === 1 && assignedSlot(n)) || parentNode(n);
+    const p = (nodeType(n) === 1 && assignedSlot(n)) || closedSlot(n) || parentNode(n);
     // Not by its class: an element may have come from another document.
     return p && nodeType(p) === 11 ? p.host : p;
   };

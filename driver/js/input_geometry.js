@@ -12,9 +12,22 @@ function (version) {
   /** The parent as it is rendered: through slots and out of shadow roots. */
   const up = (n) => n.assignedSlot || (n instanceof ShadowRoot ? n.host : n.parentNode);
 
+  /** The closed shadow roots around an element: from outside them no element
+   * tells that it stands in one of their slots. */
+  const closedRoots = (el) => {
+    const list = [];
+    for (let root = el.getRootNode(); root instanceof ShadowRoot; root = root.host.getRootNode()) if (root.mode === 'closed') list.push(root);
+    return list;
+  };
+
   /** Whether a is b or contains it, through shadow roots. */
   const contains = (a, b) => {
-    for (let n = b; n; n = up(n)) if (n === a) return true;
+    const roots = closedRoots(a);
+    const slot = (n) => {
+      const root = roots.find((r) => r.host === n.parentNode);
+      return root && [...root.querySelectorAll('slot')].find((s) => s.assignedNodes().includes(n));
+    };
+    for (let n = b; n; n = slot(n) || up(n)) if (n === a) return true;
     return false;
   };
 
@@ -49,21 +62,77 @@ function (version) {
     return real(range.getClientRects());
   };
 
+  /** The picture that shows an area: the first one that is rendered. */
   const mapImage = (area) => {
     const map = area.closest('map');
-    return map && map.name ? area.getRootNode().querySelector(`img[usemap="#${CSS.escape(map.name)}"]`) : null;
+    if (!map || !map.name) return null;
+    const all = [...area.getRootNode().querySelectorAll(`img[usemap="#${CSS.escape(map.name)}"]`)];
+    return all.find((img) => img.checkVisibility({visibilityProperty: true})) || null;
+  };
+
+  /** What transforms and zoom make of a step of one pixel in an element; where
+   * to is not asked. A perspective is left out. */
+  const linear = (el) => {
+    let m = new DOMMatrix().scale(el.currentCSSZoom || 1);
+    for (let n = el; n; n = up(n)) {
+      if (n.nodeType !== 1) continue;
+      const style = getComputedStyle(n);
+      if (style.transform !== 'none') m = new DOMMatrix(style.transform).multiply(m);
+      if (style.scale !== 'none') m = new DOMMatrix(`scale(${style.scale.split(' ').slice(0, 2).join(',')})`).multiply(m);
+      if (/^[-\d.]+deg$/.test(style.rotate)) m = new DOMMatrix(`rotate(${style.rotate})`).multiply(m);
+    }
+    return m;
+  };
+
+  /** The way from the pixels of an element's box to the viewport. The middle of
+   * a box stays the middle of the box around it, however it is turned. */
+  const placer = (el) => {
+    const m = linear(el), around = el.getBoundingClientRect();
+    const cx = around.x + around.width / 2, cy = around.y + around.height / 2;
+    return (x, y) => {
+      const dx = x - el.offsetWidth / 2, dy = y - el.offsetHeight / 2;
+      return {x: cx + m.a * dx + m.c * dy, y: cy + m.b * dx + m.d * dy};
+    };
+  };
+
+  /** The box of an area in the pixels of its picture, from whose border on
+   * Chrome counts, the corners of its polygon, and the way to the viewport. */
+  const areaShape = (area) => {
+    const img = mapImage(area);
+    if (!img) return null;
+    const n = area.coords.split(/[\s,;]+/).map(Number), kind = area.shape.toLowerCase();
+    let box = [0, 0, img.offsetWidth, img.offsetHeight], corners = [];
+    if (/^circ/.test(kind) && n.length >= 3) box = [n[0] - n[2], n[1] - n[2], n[0] + n[2], n[1] + n[2]];
+    else if (kind !== 'default' && n.length >= 4) {
+      for (let i = 0; i + 1 < n.length; i += 2) corners.push([n[i], n[i + 1]]);
+      const xs = corners.map((c) => c[0]), ys = corners.map((c) => c[1]);
+      box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+      if (!/^poly/.test(kind)) corners = [];
+    }
+    return {box, corners, place: placer(img)};
   };
 
   const areaRects = (area) => {
-    const img = mapImage(area);
-    if (!img) return [];
-    const box = img.getBoundingClientRect();
-    const n = area.coords.split(',').map(Number);
-    if (area.shape === 'circle' && n.length >= 3) return [new DOMRect(box.x + n[0] - n[2] / 2, box.y + n[1] - n[2] / 2, n[2], n[2])];
-    if (n.length < 4) return [box];
-    const xs = n.filter((_, i) => i % 2 === 0), ys = n.filter((_, i) => i % 2 === 1);
+    const shape = areaShape(area);
+    if (!shape) return [];
+    const [left, top, right, bottom] = shape.box;
+    const all = [shape.place(left, top), shape.place(right, top), shape.place(left, bottom), shape.place(right, bottom)];
+    const xs = all.map((p) => p.x), ys = all.map((p) => p.y);
     const x = Math.min(...xs), y = Math.min(...ys);
-    return [new DOMRect(box.x + x, box.y + y, Math.max(...xs) - x, Math.max(...ys) - y)];
+    return [new DOMRect(x, y, Math.max(...xs) - x, Math.max(...ys) - y)];
+  };
+
+  /** Points of an area, the best first. Whether another area lies on one, and
+   * whether one is in the polygon, only a look at the page tells. */
+  const areaSpots = (area, spread) => {
+    const {box: [left, top, right, bottom], corners, place} = areaShape(area);
+    const list = spots(new DOMRect(left, top, right - left, bottom - top), spread);
+    corners.slice(0, 60).forEach(([x, y], i) => {
+      // Beside the middle of each side of a polygon, on both hands.
+      const [x2, y2] = corners[(i + 1) % corners.length], length = Math.hypot(x2 - x, y2 - y) || 1;
+      for (const d of [3, -3]) list.push({x: (x + x2) / 2 - d * (y2 - y) / length, y: (y + y2) / 2 + d * (x2 - x) / length});
+    });
+    return list.map((p) => place(p.x, p.y));
   };
 
   /** One box around all of an element, for comparing where it is. */
@@ -120,8 +189,7 @@ function (version) {
     if (control && nearest(hit, CONTROL) === control) return true;
     const label = nearest(hit, 'label');
     if (label && label.control && (label.control === el || label.control === control)) return true;
-    if (el.localName === 'label' && el.control && contains(el.control, hit)) return true;
-    return el.localName === 'area' && hit === mapImage(el);
+    return el.localName === 'label' && !!el.control && contains(el.control, hit);
   };
 
   /** Points of a box, the best first. */
@@ -146,7 +214,9 @@ function (version) {
       const right = Math.min(r.right, width), bottom = Math.min(r.bottom, height);
       if (right <= left || bottom <= top) continue;
       outside = false;
-      for (const p of spots(new DOMRect(left, top, right - left, bottom - top), spread)) {
+      const points = el.localName !== 'area' ? spots(new DOMRect(left, top, right - left, bottom - top), spread)
+        : areaSpots(el, spread).filter((p) => p.x > left && p.x < right && p.y > top && p.y < bottom);
+      for (const p of points) {
         const hit = at(el, p.x, p.y);
         if (accepts(el, hit)) {
           if (r.width < 6 || r.height < 6 || [-1, 1].every((d) => accepts(el, at(el, p.x + d, p.y + d)))) return {x: p.x, y: p.y};
@@ -318,15 +388,19 @@ function (version) {
     return {state: 'covered', blocker: describe(hit), within: ''};
   };
 
-  /** Scrolls a frame's element so that the part at that share of it is seen. */
+  /** Scrolls a frame's element so that the part at that share of its content is
+   * seen. What is at the very edge is not: coordinates lose fractions. */
   lib.reveal = async (el, u, v) => {
     if (!el.isConnected) return {state: 'stale'};
-    const wanted = () => { const r = el.getBoundingClientRect(); return {x: r.x + u * r.width, y: r.y + v * r.height}; };
-    const inside = (p) => p.x > 0 && p.y > 0 && p.x < innerWidth && p.y < innerHeight && !clipped(el, p);
-    if (!inside(wanted())) el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-    bring(el, wanted, () => inside(wanted()));
+    const style = getComputedStyle(el), pad = (side) => parseFloat(style['padding' + side]) || 0;
+    const x = el.clientLeft + pad('Left') + u * (el.clientWidth - pad('Left') - pad('Right'));
+    const y = el.clientTop + pad('Top') + v * (el.clientHeight - pad('Top') - pad('Bottom'));
+    const wanted = () => placer(el)(x, y);
+    const inside = (by) => { const p = wanted(); return p.x > by && p.y > by && p.x < innerWidth - by && p.y < innerHeight - by && !clipped(el, p); };
+    if (!inside(1)) el.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+    bring(el, wanted, () => inside(1));
     await frame();
-    return {state: inside(wanted()) ? 'ok' : 'invisible'};
+    return {state: inside(0) ? 'ok' : 'invisible'};
   };
 
   lib.view = () => view();

@@ -1,6 +1,7 @@
 package pagecases
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,26 @@ var pointerCases = []drivertest.Case{
 	{Name: "input--tap-swipe", Page: "input/touch.html", Do: swipes},
 	{Name: "input--tap-frames", Page: "input/frames.html", Do: tapFrames},
 	{Name: "input--tap-refuses", Page: "input/overlay.html", Do: tapRefuses},
+	{Name: "input--map-shapes", Page: "input/map-shapes.html", Do: mapShapes},
+	{Name: "input--transforms", Page: "snapshot/transforms.html", Do: func(s *drivertest.Scenario) {
+		a := &agent{s: s}
+		for _, c := range [][2]string{{"button", "Turned"}, {"button", "Mirrored"}, {"button", "In depth"}, {"link", "Half"},
+			{"switch", "Both"}, {"button", "Upside down"}, {"button", "Its own layer"}} {
+			s.Eval("window.hit = ''")
+			s.Call("input.click", map[string]any{"ref": a.find(c[0], c[1]).ID})
+			assert.Equal(s.T, s.Eval("window.hit"), strconv.Quote(c[1]))
+		}
+		s.Call("input.fill", map[string]any{"ref": a.find("textbox", "Enlarged").ID, "text": "filled"})
+		s.Call("input.fill", map[string]any{"ref": a.find("combobox", "Shrunk").ID, "text": "Two"})
+		assert.Equal(s.T, s.Eval("[document.querySelector('input').value, document.querySelector('select').value]"), `["filled","Two"]`)
+	}},
+	// The words of the button are slotted into its closed root.
+	{Name: "input--closed-slot", Page: "snapshot/internals.html", Do: func(s *drivertest.Scenario) {
+		s.Eval("window.hits = 0, document.querySelector('x-wrap').addEventListener('click', (e) => { e.preventDefault(); hits++ })")
+		a := &agent{s: s}
+		s.Call("input.click", map[string]any{"ref": a.find("button", "Wrapped").ID})
+		assert.Equal(s.T, s.Eval("hits"), "1")
+	}},
 	{Name: "input--drag-html5", Page: "input/drag-html5.html", Do: dragsHTML5},
 	{Name: "input--drag-mouse", Page: "input/drag-mouse.html", Do: dragsMouse},
 	{Name: "input--drag-frames", Do: dragFrames},
@@ -291,4 +312,17 @@ func dragDialog(s *drivertest.Scenario) {
 	s.Eval(`ac.abort()`)
 	clickOn(s, "#thumb")
 	assert.Equal(t, s.Eval("buttons"), "0")
+}
+
+// Each area of an image map is pressed where it is, and one that lies over
+// another is the one that is pressed.
+func mapShapes(s *drivertest.Scenario) {
+	t := s.T
+	a := &agent{s: s}
+	assert.Assert(t, !strings.Contains(s.Call("page.snapshot", `{"mode":"interactive"}`).Text, "Unused"))
+	for _, name := range []string{"Circle", "Bent", "Small", "Large", "Corner", "Everything else", "Zoomed", "Shrunk", "Turned", "Mirrored"} {
+		s.Eval("window.hit = ''")
+		s.Call("input.click", map[string]any{"ref": a.find("link", name).ID})
+		assert.Equal(t, s.Eval("window.hit"), strconv.Quote(name))
+	}
 }
