@@ -122,25 +122,3 @@ func TestReadLongText(t *testing.T) {
 	assert.Equal(t, len(words), 4000)
 	assert.Equal(t, words[3999], "word3999")
 }
-
-// Answers of every kind are found within 2,000 tokens, by reading or by asking
-// for them.
-func TestRecall(t *testing.T) {
-	for _, c := range []struct{ page, ask, answer string }{
-		{"read/table.html", "19.50", "Merged cell"},
-		{"read/frames.html", "cross-origin", "Cross-origin text"},
-		{"read/shadow.html", "closed", "Closed text."},
-		{"read/form-values.html", "country", "Belgium"},
-		{"read/plain-divs.html", "directly", "Text directly here"},
-		{"snapshot/text-places.html", "closed shadow", "Text in a closed shadow root."},
-		{"read/long.html", "paragraph 250", "250"},
-	} {
-		s := start(t, c.page)
-		out, text := readPage(s, fmt.Sprintf(`{"query":%q}`, c.ask))
-		assert.Assert(t, strings.Contains(text, c.answer), "read %s of %s: %s", c.ask, c.page, text)
-		assert.Assert(t, out.Cost.EstimatedTokens <= 2000)
-		shot, text := look(s, fmt.Sprintf(`{"containingText":%q}`, c.ask))
-		assert.Assert(t, strings.Contains(text, c.answer) || c.page == "read/form-values.html", "snapshot %s of %s: %s", c.ask, c.page, text)
-		assert.Assert(t, shot.Cost.EstimatedTokens <= 2000)
-	}
-}
