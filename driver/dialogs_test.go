@@ -3,7 +3,9 @@ package driver
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -29,6 +31,20 @@ func TestDialogPolicyIsTheSessions(t *testing.T) {
 	assert.NilError(t, err)
 	_, err = run("first", "page.evaluate", `{"expression":"alert(3)"}`)
 	assert.NilError(t, err)
+}
+
+// Of a dialog that was open before we attached Chrome tells nothing, and nothing
+// can answer it but a person: every command says so, and none hangs.
+func TestDialogBeforeTheAttach(t *testing.T) {
+	s := start(t, "navigate/plain.html")
+	s.Eval("void setTimeout(() => { window.said = confirm('Before?') }, 0)")
+	for _, c := range [][2]string{{"page.snapshot", `{}`}, {"page.dialog", `{"action":"accept"}`}} {
+		began := time.Now()
+		e := s.Fail(c[0], c[1], op.Rejected, op.DialogOpen)
+		assert.Assert(t, strings.Contains(e.Message, "before it was attached"), e.Message)
+		assert.Assert(t, strings.Contains(e.Hint, "close the dialog in the browser"), e.Hint)
+		assert.Assert(t, time.Since(began) < setupBound+5*time.Second)
+	}
 }
 
 // Only so many sessions' policies are kept: the one that was set longest ago
