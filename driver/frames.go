@@ -26,6 +26,8 @@ type frame struct {
 	order   int    // in which the frames appeared
 
 	reached map[string]bool // lifecycle milestones of the present document
+	parsed  cdp.LoaderID    // the document that was parsed last
+	loaded  cdp.LoaderID    // the document that was loaded last
 
 	world       runtime.ExecutionContextID // our isolated world, 0 for none
 	worldLoader cdp.LoaderID               // the document that world belongs to
@@ -141,7 +143,7 @@ func (t *Tab) applyLocked(ev op.Event) {
 		}
 	case page.LifecycleEvent.Method:
 		if e, ok := decode[page.EventLifecycleEvent](ev); ok {
-			t.reachLocked(e.FrameID, e.Name)
+			t.reachLocked(e.FrameID, e.LoaderID, e.Name)
 		}
 	case page.LoadEventFired.Method, page.ScreencastFrame.Method, toldOfAnswer:
 	default:
@@ -151,7 +153,7 @@ func (t *Tab) applyLocked(ev op.Event) {
 
 // reachLocked notes a milestone of a frame's document. A document begins with
 // init, which may come before the frame's navigation is told.
-func (t *Tab) reachLocked(id cdp.FrameID, name string) {
+func (t *Tab) reachLocked(id cdp.FrameID, loader cdp.LoaderID, name string) {
 	f := t.frames[id]
 	if f == nil {
 		return
@@ -160,6 +162,12 @@ func (t *Tab) reachLocked(id cdp.FrameID, name string) {
 		f.reached = map[string]bool{}
 	}
 	f.reached[name] = true
+	switch name {
+	case parsedEvent:
+		f.parsed = loader
+	case "load":
+		f.loaded = loader
+	}
 }
 
 // addChildLocked takes in a child session and has the loop set it up. A

@@ -112,47 +112,6 @@ func navigate(ctx context.Context, c *Call, in NavigateIn) (NavigateOut, error) 
 	return out, nil
 }
 
-// info reads the tab as the browser shows it, with address, title and status
-// as the page itself has them: the browser's own lag behind a commit. Both are
-// asked at the same time.
-func (t *Tab) info(ctx context.Context) (op.Tab, error) {
-	var tab op.Tab
-	var doc struct {
-		Title      string `json:"title"`
-		ReadyState string `json:"readyState"`
-	}
-	read := false
-	f, ferr := t.mainFrame()
-	err := together(
-		func() (err error) { tab, err = t.conn.Info(ctx); return err },
-		func() error {
-			if ferr != nil || t.openDialog() != nil {
-				return nil
-			}
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			if err := t.run(ctx, f, "wait_page", &doc, []string{}); err != nil {
-				// The tab is there; its page is only too busy to say more.
-				t.log.Debug("reading the document", "error", err)
-				return nil
-			}
-			read = true
-			return nil
-		})
-	if err != nil || ferr != nil {
-		return tab, err
-	}
-	tab.URL = f.url
-	if !read {
-		return tab, nil
-	}
-	tab.Title, tab.Status = doc.Title, "loading"
-	if doc.ReadyState == "complete" {
-		tab.Status = "complete"
-	}
-	return tab, nil
-}
-
 // checkURL refuses what cannot be driven, before anything is sent.
 func checkURL(raw string) error {
 	u, err := url.Parse(strings.TrimSpace(raw))

@@ -35,7 +35,26 @@ var navigateCases = []drivertest.Case{
 		assert.Equal(s.T, got.Title, "Plain")
 		assert.Assert(s.T, strings.HasPrefix(res.Text, "Navigated to "+got.URL+"\ntitle: Plain\nstatus: "), res.Text)
 	}},
-	{Name: "navigate--commit-does-not-wait", Do: func(s *drivertest.Scenario) {
+	{Name: "navigate--title-of-this-page", Do: func(s *drivertest.Scenario) {
+		// Again and again: the title comes with the end of the parsing or from
+		// the page, and never from the page before or from the address.
+		for range 15 {
+			for _, want := range []tab{{URL: "navigate/plain.html", Title: "Plain"}, {URL: "navigate/other.html", Title: "Other"}, {URL: "snapshot/empty.html"}} {
+				got, _ := navigateTo(s, want.URL, nil)
+				assert.Equal(s.T, got.URL, s.Site.URL(want.URL))
+				assert.Equal(s.T, got.Title, want.Title, "the title of %s", got.URL)
+			}
+		}
+		got, _ := navigateTo(s, "navigate/plain.html", map[string]any{"waitUntilLoad": true})
+		assert.Equal(s.T, got.Status, "complete")
+		// One whose second half comes later answers in the middle.
+		start := time.Now()
+		got, _ = navigateTo(s, "_/drip?ms=5000", nil)
+		assert.Equal(s.T, got.Title, "Drip")
+		assert.Equal(s.T, got.Status, "loading")
+		assert.Assert(s.T, time.Since(start) < 4*time.Second, "it took %s", time.Since(start))
+	}},
+	{Name: "navigate--commit-does-not-wait", Page: "navigate/plain.html", Do: func(s *drivertest.Scenario) {
 		start := time.Now()
 		navigateTo(s, "navigate/slow-image.html", nil)
 		assert.Assert(s.T, time.Since(start) < 1200*time.Millisecond, "commit waited %s for an image of 1.5 s", time.Since(start))
