@@ -34,6 +34,7 @@ var chromeErrors = []struct {
 	{"Session with given id not found", op.DocumentChanged, "the frame is gone; take a snapshot"},
 	{"Could not find node with given id", op.StaleActionRef, "take a snapshot and use its refs"},
 	{"No node with given id found", op.StaleActionRef, "take a snapshot and use its refs"},
+	{"Node with given id does not belong to the document", op.StaleActionRef, "take a snapshot and use its refs"},
 	{"Node is detached from document", op.StaleActionRef, "take a snapshot and use its refs"},
 	{"Could not compute box model", op.TargetInvisible, "the element has no box; take a snapshot"},
 	{"Node does not have a layout object", op.TargetInvisible, "the element has no box; take a snapshot"},

@@ -26,6 +26,19 @@ type keyboard struct {
 	p    *pace
 	held []input.DispatchKeyEventParams // the releases of what is pressed
 	sent bool                           // a key was delivered, or may have been
+	past bool                           // the fence: what was focused was there still
+}
+
+// enter passes the fence once, before the first key or text.
+func (k *keyboard) enter() error {
+	if k.past {
+		return nil
+	}
+	if err := k.w.fence(k.c); err != nil {
+		return err
+	}
+	k.past = true
+	return nil
 }
 
 // down and up are the two events of a key.
@@ -68,6 +81,9 @@ func (k *keyboard) dispatch(ctx context.Context, ev input.DispatchKeyEventParams
 // send dispatches the press of a key and remembers its release. When the page
 // opens a dialog or goes, there is no error and going is false.
 func (k *keyboard) send(ctx context.Context, down, up input.DispatchKeyEventParams) (going bool, err error) {
+	if err := k.enter(); err != nil {
+		return false, err
+	}
 	k.c.begin()
 	err = k.dispatch(ctx, down)
 	switch {
@@ -174,6 +190,9 @@ func modifierDef(name string) keyDef {
 // insert enters text as an input method does: one beforeinput and one input,
 // no keys.
 func (k *keyboard) insert(ctx context.Context, text string) error {
+	if err := k.enter(); err != nil {
+		return err
+	}
 	k.c.begin()
 	k.w.inputAt()
 	err := k.w.deliver(ctx, func(ctx context.Context) error {

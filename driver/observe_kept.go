@@ -150,7 +150,7 @@ func (t *Tab) nodeObject(ctx context.Context, f frameRef, node cdp.BackendNodeID
 	t.observed.handed = true
 	t.mu.Unlock()
 	if res.Object == nil || res.Object.ObjectID == "" {
-		return "", fmt.Errorf("node %d has no object", node)
+		return "", noObject(node)
 	}
 	return res.Object.ObjectID, nil
 }

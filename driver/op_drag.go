@@ -327,6 +327,9 @@ func (d *dragRun) dragEvent(kind input.DispatchDragEventType, at point) func(con
 // run presses, moves and releases. When the page opens a dialog or goes away
 // meanwhile, that is no error: the witness tells.
 func (d *dragRun) run(ctx context.Context) error {
+	if err := d.w.fence(d.c); err != nil {
+		return err
+	}
 	defer d.letGo(ctx)
 	d.at = d.start.at
 	d.c.begin()

@@ -294,6 +294,11 @@ func (s *scrollRun) turn(ctx context.Context, dx, dy float64, steps int) error {
 			x, y = dx-doneX, dy-doneY
 		}
 		doneX, doneY = doneX+x, doneY+y
+		if i == 0 {
+			if err := s.w.fence(s.c); err != nil {
+				return err
+			}
+		}
 		s.c.begin()
 		s.w.inputAt()
 		err := s.w.deliver(ctx, func(ctx context.Context) error {

@@ -165,6 +165,9 @@ func (t *Tab) touch(ctx context.Context, c *Call, w *witness, from, to point, st
 		}
 	}
 	lift := event(input.DispatchTouchEventTypeTouchCancel)
+	if err := w.fence(c); err != nil {
+		return err
+	}
 	c.begin()
 	w.inputAt()
 	err := w.deliverPress(ctx, event(input.DispatchTouchEventTypeTouchStart, from))

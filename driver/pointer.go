@@ -76,6 +76,11 @@ func (t *Tab) pressOnce(ctx context.Context, c *Call, w *witness, at point, butt
 	down := event(input.DispatchMouseEventTypeMousePressed, pointerButtons[button])
 	up := event(input.DispatchMouseEventTypeMouseReleased, 0)
 
+	if count == 1 {
+		if err := w.fence(c); err != nil {
+			return err
+		}
+	}
 	c.begin()
 	w.inputAt()
 	err := w.deliverPress(ctx, down)

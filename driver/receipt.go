@@ -288,6 +288,24 @@ func (w *witness) over() bool {
 	return w.dialog != nil || w.detached != "" || w.crashed || w.committed != ""
 }
 
+// fence refuses input that nothing has been sent of yet when another document
+// has come since the call looked: it would go to that one.
+func (w *witness) fence(c *Call) error {
+	w.mu.Lock()
+	committed := w.committed
+	w.mu.Unlock()
+	if committed == "" {
+		return nil
+	}
+	e := op.Reject(op.DocumentChanged, "another document came to tab %d before anything was pressed or entered, %s; nothing was sent to it", w.t.conn.Key().TabID, cut(committed, 300)).
+		WithHint("take a snapshot and look").WithDetail("url", committed)
+	if c.effects.Load() {
+		// An element of the one before has been given the focus, or clicked.
+		e.Kind = op.OutcomeUnknown
+	}
+	return e
+}
+
 // gone reports whether an error of an input event is only that its page went:
 // what the input was for.
 func (w *witness) gone(err error) bool {

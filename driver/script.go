@@ -81,6 +81,12 @@ func (t *Tab) runOn(ctx context.Context, s cdp.Session, object runtime.RemoteObj
 	return result(res.Result, res.ExceptionDetails, name, out)
 }
 
+// noObject is the error of a node that its document has no object for: it is of
+// another one, which has gone.
+func noObject(node cdp.BackendNodeID) error {
+	return &op.ProtocolError{Method: dom.ResolveNode.Method, Message: fmt.Sprintf("Node with given id does not belong to the document: %d has no object", node)}
+}
+
 // resolve hands a node to our isolated world of its frame.
 func (t *Tab) resolve(ctx context.Context, f frameRef, node cdp.BackendNodeID) (runtime.RemoteObjectID, error) {
 	world, err := t.world(ctx, f)
@@ -92,7 +98,7 @@ func (t *Tab) resolve(ctx context.Context, f frameRef, node cdp.BackendNodeID) (
 		return "", err
 	}
 	if res.Object == nil || res.Object.ObjectID == "" {
-		return "", fmt.Errorf("node %d has no object", node)
+		return "", noObject(node)
 	}
 	return res.Object.ObjectID, nil
 }
