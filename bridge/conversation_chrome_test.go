@@ -29,7 +29,6 @@ type chromeOfStage struct {
 	starts int
 	calls  map[string]string // hold, lose or fail, by call
 	held   map[string][]func()
-	watch  map[string]bool
 }
 
 func newChromeOfStage(s *stage, name string, paired bool) *chromeOfStage {

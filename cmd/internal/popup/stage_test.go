@@ -46,7 +46,6 @@ type stage struct {
 	mu      sync.Mutex
 	now     scene
 	open    map[*websocket.Conn]string // by scope
-	popups  int                        // sockets of popups that have proved the secret
 	changed chan struct{}
 }
 
