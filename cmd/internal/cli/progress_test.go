@@ -28,13 +28,14 @@ func TestBar(t *testing.T) {
 // the command ends; without a terminal there is no bar.
 func TestBarIsTakenBack(t *testing.T) {
 	const gone = "\r\x1b[K"
+	const failed = "pi-chrome: error: e\npi-chrome: code: internal (see pi-chrome help internal)\n"
 	for name, tt := range map[string]struct {
 		then func(a *app)
 		want string
 	}{
 		"the last one":  {func(a *app) { a.progress(2, 2, "x") }, gone + bar(2, 2, "x") + gone},
 		"a note":        {func(a *app) { a.note("n") }, gone + "n\n"},
-		"an error":      {func(a *app) { a.finish(t.Context(), "", output{}, op.Reject(op.Internal, "e")) }, gone + "pi-chrome: error: e\n"},
+		"an error":      {func(a *app) { a.finish(t.Context(), "", output{}, op.Reject(op.Internal, "e")) }, gone + failed},
 		"a result":      {func(a *app) { a.finish(t.Context(), "", output{text: "r"}, nil) }, gone},
 		"nothing twice": {func(a *app) { a.clearBar(); a.clearBar() }, gone},
 	} {
@@ -48,7 +49,7 @@ func TestBarIsTakenBack(t *testing.T) {
 			if !terminal {
 				want = ""
 				if name == "an error" {
-					want = "pi-chrome: error: e\n"
+					want = failed
 				}
 			}
 			assert.Equal(t, errs.String(), want, "%s, terminal %v", name, terminal)
