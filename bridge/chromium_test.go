@@ -190,6 +190,7 @@ func (b *chromium) open(t testing.TB, url string) *Tab {
 	assert.NilError(t, err)
 	tab, err := c.Tab(t.Context(), made.ID)
 	assert.NilError(t, err)
+	defer tab.Pin("a test")() // as a command does
 	assert.NilError(t, tab.Attach(t.Context()))
 	loaded, stop := tab.Subscribe("Page.loadEventFired")
 	defer stop()

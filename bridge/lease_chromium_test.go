@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/cdpmodel"
+	"pi-chrome/driver/op"
 )
 
 // soon waits until something has come true.
@@ -92,6 +93,12 @@ func TestRealLeases(t *testing.T) {
 	t.Run("another extension's debugger", func(t *testing.T) {
 		made, err := c.CreateTab(t.Context(), CreateTab{URL: pages.URL})
 		assert.NilError(t, err)
+		// What they do to a page before this one would go with it.
+		soon(t, "the page does not load", func() bool {
+			tabs, err := c.Tabs(t.Context())
+			assert.NilError(t, err)
+			return slices.ContainsFunc(tabs, func(o op.Tab) bool { return o.ID == made.ID && o.Title == "page" && o.Status == "complete" })
+		})
 		tell(t, made.ID, "attach")
 		soon(t, "the other extension does not attach", func() bool { return attachedIn(t, c, made.ID) })
 		tab, err := c.Tab(t.Context(), made.ID)
