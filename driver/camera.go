@@ -127,9 +127,36 @@ func (s *camera) page(ctx context.Context, c *Call, plan cdpmodel.TilePlan) (_ c
 	if now != s.view {
 		return plan, nil, op.Reject(op.DocumentChanged, "the window of tab %d changed its size while the page was pictured, from %g × %g CSS px to %g × %g; nothing was kept",
 			s.t.conn.Key().TabID, s.view.Width, s.view.Height, now.Width, now.Height).
-			WithHint("take the screenshot again")
+			WithHint("take the screenshot again").WithCause(errResized)
 	}
 	return plan, out, nil
+}
+
+// errResized is the cause of an error when the view was not the same size all
+// the while.
+var errResized = errors.New("the view changed its size")
+
+// resizes is how often a page is pictured anew because its view changed its
+// size: Chrome's bar of a debugger comes a while after the attach, and takes
+// some of the window.
+const resizes = 2
+
+// whole pictures the whole page, anew when the view changes its size meanwhile.
+func (s *camera) whole(ctx context.Context, c *Call) (cdpmodel.TilePlan, []TileOut, error) {
+	for n := 0; ; n++ {
+		plan, err := s.plan()
+		if err != nil {
+			return plan, nil, err
+		}
+		plan, tiles, err := s.page(ctx, c, plan)
+		if n == resizes || !errors.Is(err, errResized) {
+			return plan, tiles, err
+		}
+		s.bytes = 0
+		if err := s.measure(ctx); err != nil {
+			return plan, nil, err
+		}
+	}
 }
 
 // restoreBound is how long putting back what pictures change may take.

@@ -183,10 +183,7 @@ func screenshot(ctx context.Context, c *Call, in ScreenshotIn) (ScreenshotOut, e
 	} else {
 		out.Kind = "tile-set"
 		var plan cdpmodel.TilePlan
-		if plan, err = shot.plan(); err != nil {
-			return ScreenshotOut{}, err
-		}
-		plan, out.Tiles, err = shot.page(ctx, c, plan)
+		plan, out.Tiles, err = shot.whole(ctx, c)
 		if err == nil {
 			out.Dimensions = &Dimensions{Width: plan.Width, Height: plan.Height, ViewportHeight: plan.ViewportHeight, DPR: plan.DPR}
 			out.Notes, err = t.pageNotes(ctx, main, plan.Geometry)

@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
 )
 
 // cells checks that a full-page picture of screenshot/cells.html#n shows every
@@ -189,4 +190,37 @@ func TestScreenshotWithoutFrame(t *testing.T) {
 	assert.NilError(t, cells(s, 3))
 	assert.Equal(t, r.Count("Page.stopScreencast"), 1)
 	assert.Equal(t, r.Count("Page.captureScreenshot"), 4*3)
+}
+
+// TestScreenshotResized changes the size of the view while the page is
+// pictured: once, as Chrome's bar does that comes a while after an attach, and
+// then before every picture.
+func TestScreenshotResized(t *testing.T) {
+	s := start(t, "screenshot/long.html")
+	r := recorded(s)
+	height := 500
+	resize := func() {
+		height += 10
+		assert.Check(t, s.Conn.Call(t.Context(), "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1000, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil))
+	}
+	r.BeforeNth("Page.captureScreenshot", 2, resize)
+	var out ScreenshotOut
+	assert.NilError(t, json.Unmarshal(s.Call("page.screenshot", `{"fullPage":true}`).Value, &out))
+	assert.Equal(t, out.Dimensions.ViewportHeight, float64(height))
+	y := 0.0
+	for _, tile := range out.Tiles {
+		assert.Equal(t, tile.Y, y)
+		y += float64(drivertest.Picture(t, tile.DataURL).Bounds().Dy())
+	}
+	assert.Equal(t, y, 10000.0)
+
+	r.Reset()
+	var again func()
+	again = func() {
+		resize()
+		r.BeforeNth("Page.captureScreenshot", 1, again)
+	}
+	r.BeforeNth("Page.captureScreenshot", 1, again)
+	e := s.Fail("page.screenshot", `{"fullPage":true}`, op.Rejected, op.DocumentChanged)
+	assert.ErrorContains(t, e, "changed its size")
 }
