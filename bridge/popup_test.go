@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -368,5 +369,39 @@ func TestPopupSocket(t *testing.T) {
 		assert.Equal(t, code, "unknown-connector")
 		assert.Equal(t, len(asked), 1)
 		<-end.w.served
+	})
+}
+
+// TestATakeWinsItsRace: the user takes the tab over in the moment between the
+// look at who has it and the start of the command, which no list of commands of
+// that tab knows yet.
+func TestATakeWinsItsRace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		wantOK(t, p.do(by("a", cmd("0", "page.click", `{}`))))
+		tab := r.srv.sessionRecords("a", r.browser.id)[0].TabID
+		taken := make(chan *op.Error, 1)
+		begun := false
+		r.browser.mu.Lock()
+		r.browser.fail = func(call string) (error, bool) {
+			if call != "tab" || begun {
+				return nil, false
+			}
+			begun = true // the command has read the record, and looks at its tab
+			go func() { taken <- r.srv.takeTab(context.Background(), r.browser.id, tab) }()
+			for now := false; !now; runtime.Gosched() {
+				r.srv.mu.Lock()
+				now = !r.srv.ownedLocked(r.browser.id, tab).TakenAt.IsZero()
+				r.srv.mu.Unlock()
+			}
+			return nil, false
+		}
+		r.browser.mu.Unlock()
+		wantError(t, p.do(by("a", cmd("1", "page.click", `{}`))), op.Rejected, op.TabHeld)
+		assert.Assert(t, <-taken == nil)
+		assert.DeepEqual(t, r.handler.order(), []string{"0"})
 	})
 }
