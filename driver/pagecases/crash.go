@@ -61,7 +61,7 @@ var crashCases = []drivertest.Case{
 	}},
 	{Name: "crash--back-revives", Page: "input/click-log.html", Do: func(s *drivertest.Scenario) {
 		ref := refOf(s, "button")
-		navigateTo(s, "navigate/plain.html", nil)
+		navigateTo(s, "navigate/plain.html", map[string]any{"waitUntilLoad": true})
 		crash(s)
 		s.Fail("page.evaluate", `{"expression":"1"}`, op.Rejected, op.RendererCrashed)
 		got, _ := goHistory(s, `{"action":"back","waitUntilLoad":true}`)
