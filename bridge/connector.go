@@ -83,9 +83,9 @@ type connection struct {
 	wake     chan struct{} // for the writer, one slot
 	heard    chan struct{} // a frame came, one slot
 	done     chan struct{} // closed when reader and writer have ended
-	lastRead atomic.Int64  // Unix nanoseconds
+	lastRead atomic.Int64  // when a frame came last, for people: Unix nanoseconds
 	began    time.Time
-	heardAt  atomic.Int64 // nanoseconds after began, which no change of the clock moves
+	heardAt  atomic.Int64 // the same for timeouts: nanoseconds after began, which no change of the clock moves
 
 	// Guarded by Connector.mu.
 	unacked      int // frames since the last acknowledgement
