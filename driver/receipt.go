@@ -459,12 +459,15 @@ func (w *witness) settle(ctx context.Context, load bool) Receipt {
 }
 
 // await returns when the page's own reports are there, or when a dialog, the
-// end of the session or a new document makes them pointless.
+// end of the session or a new document makes them pointless. Chrome holds back
+// what is asked of a page while a navigation of it is on its way: the reports
+// come when that became a download or nothing, and are not waited for longer
+// than the new page is.
 func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 	hard := time.NewTimer(restLimit + 500*time.Millisecond)
 	defer hard.Stop()
 	var commit <-chan time.Time
-	limit, read := commitLimit, false
+	limit, read, waited := commitLimit, false, false
 	if load {
 		limit = loadLimit
 	}
@@ -473,10 +476,11 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 		blocked := w.dialog != nil || w.detached != "" || w.crashed
 		pending, committed, loaded := w.pending != "", w.committed != "", w.loaded
 		w.mu.Unlock()
+		leaving := committed || pending
 		switch {
-		case blocked, committed && (loaded || !load):
+		case blocked, committed && (loaded || !load), leaving && waited:
 			return
-		case committed || pending:
+		case leaving:
 			if commit == nil {
 				timer := time.NewTimer(limit)
 				defer timer.Stop()
@@ -490,7 +494,7 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 			finished = done
 		}
 		var timeout <-chan time.Time
-		if commit == nil {
+		if !leaving {
 			timeout = hard.C
 		}
 		select {
@@ -498,7 +502,7 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 			read = true
 		case <-w.news:
 		case <-commit:
-			return
+			waited = true
 		case <-timeout:
 			return
 		case <-ctx.Done():
