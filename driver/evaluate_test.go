@@ -48,6 +48,7 @@ func TestEvaluateLostReply(t *testing.T) {
 func TestEvaluateDeadline(t *testing.T) {
 	s := start(t, "")
 	lane := directLane(t)
+	eval(s, "1") // its tab is prepared: the deadline is of scripts alone
 	run := func(expression string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()

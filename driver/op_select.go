@@ -89,6 +89,10 @@ const (
 	filteredLimit = 400 * time.Millisecond
 )
 
+// listLimit bounds the search of an option in a list that loads while it is
+// scrolled; a list without an end is given up then.
+const listLimit = 15 * time.Second
+
 // choice is what the page said of what is chosen with.
 type choice struct {
 	State        string `json:"state"`
@@ -270,6 +274,11 @@ func (s *selectRun) refused(state optionState) *op.Error {
 		return nil
 	case "none":
 		why = "has no option"
+	case "unsearched":
+		e := op.Reject(op.ValueRefused, "the list of %s on tab %d was searched as far as its option %d, has no %q there and goes on; nothing was chosen",
+			s.node, s.t.conn.Key().TabID, state.Count, cut(state.Wanted, 100))
+		return e.WithHint("type in its search field or narrow its list, then choose; or scroll the list and click the option").
+			WithDetail("reason", "list-not-ended").WithDetail("searched", state.Count).WithDetail("wanted", cut(state.Wanted, 500)).WithDetail("url", s.t.url())
 	case "option-disabled", "disabled", "inert":
 		why = "has disabled the option"
 	default:
@@ -373,7 +382,7 @@ func (s *selectRun) option(ctx context.Context, want any) error {
 		return err
 	}
 	text, isText := want.(string)
-	if state.State == "none" && s.choice.Editable && isText && s.by == "label" {
+	if (state.State == "none" || state.State == "unsearched") && s.choice.Editable && isText && s.by == "label" {
 		k := &keyboard{t: s.t, c: s.c, w: s.w, p: s.p, sent: true}
 		if _, err := k.typeText(ctx, text, false); err != nil || s.w.over() {
 			return err
@@ -416,7 +425,11 @@ func (s *selectRun) find(ctx context.Context, want any) (optionState, error) {
 		optionState
 		Chosen bool `json:"chosen"`
 	}
-	err := s.t.inputFn(look, s.node.frame, "", "optionFor", &res, s.by, want, optionsLimit.Milliseconds())
+	limit := listLimit
+	if at, ok := ctx.Deadline(); ok {
+		limit = max(0, min(limit, time.Until(at)*3/4)) // what is left has to tell what was seen
+	}
+	err := s.t.inputFn(look, s.node.frame, "", "optionFor", &res, s.by, want, limit.Milliseconds())
 	res.Changed = res.Chosen
 	return res.optionState, err
 }

@@ -5,7 +5,7 @@ function () {
   const {up, contains, nearest, shown, rects, refusal, call, line, frame} = lib.tools;
   const OPTION = '[role=option],[role=menuitem],[role=menuitemradio],[role=menuitemcheckbox],[role=treeitem]';
   const POPUP = '[role=listbox],[role=menu],[role=tree],[role=grid]';
-  const MAX_SHOWN = 30, MAX_LOOK = 20000;
+  const MAX_SHOWN = 30, MAX_LOOK = 20000, BOTTOM_WAIT = 1000;
   const shadowOf = (el) => el.shadowRoot || (globalThis.__piChrome ? globalThis.__piChrome.closed.get(el) : null);
   const fold = (s) => String(s || '').replace(/\s+/g, ' ').trim();
   const visible = (el) => shown(el) && rects(el).length > 0;
@@ -169,12 +169,13 @@ function () {
   /**
    * Finds a wanted option of the list and makes it what is clicked next.
    * Options may come while the list is scrolled, so it is, where the option is
-   * not there yet.
+   * not there yet. The limit, in milliseconds, is what the call has left:
+   * a list of which the end was not seen then is "unsearched", not "none".
    */
   lib.optionFor = async (_, by, wanted, limit) => {
     const end = performance.now() + limit;
     const seen = new Map();
-    let box = null, at = -1;
+    let box = null, at = -1, bottom = 0, out = 'none';
     for (;;) {
       const list = options();
       for (const o of list) if (seen.size < 500) seen.set(labelOf(o), o);
@@ -190,7 +191,18 @@ function () {
           .find((n) => n.scrollHeight > n.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(n).overflowY) && n !== document.scrollingElement);
         if (box) box.scrollTop = 0;
       } else {
-        if (box.scrollTop === at || performance.now() > end) break;
+        if (performance.now() > end) {
+          out = 'unsearched';
+          break;
+        }
+        if (box.scrollTop === at) {
+          // Its end, unless more is on its way. The page is told that it was
+          // scrolled with the next frame.
+          if (bottom === 0) bottom = performance.now();
+          if (performance.now() - bottom > BOTTOM_WAIT) break;
+        } else {
+          bottom = 0;
+        }
         at = box.scrollTop;
         box.scrollTop += Math.max(20, box.clientHeight * 0.8);
       }
@@ -198,7 +210,7 @@ function () {
       await frame();
       await frame();
     }
-    return {state: 'none', allowed: [...seen.keys()].slice(0, MAX_SHOWN).map((s) => line(s, 60)), count: seen.size};
+    return {state: out, allowed: [...seen.keys()].slice(0, MAX_SHOWN).map((s) => line(s, 60)), count: seen.size};
   };
 
   /** Chosen options that are not wanted, the first of which is clicked next. */

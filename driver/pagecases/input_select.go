@@ -96,7 +96,8 @@ func selectLists(s *drivertest.Scenario) {
 	choose(s, "#size", "value", "s")
 }
 
-// Lists that open: at once, late, filtered by typing, loaded by scrolling.
+// Lists that open: at once, late, filtered by typing, painted or loaded while
+// they are scrolled.
 func selectPopups(s *drivertest.Scenario) {
 	t := s.T
 	out := choose(s, "#color", "label", "Green")
@@ -111,6 +112,8 @@ func selectPopups(s *drivertest.Scenario) {
 	assert.Equal(t, value(s, "city"), "Vienna")
 	choose(s, "#row", "label", "Row 150")
 	assert.Equal(t, textOf(s, "row"), "Row: Row 150")
+	choose(s, "#post", "label", "Post 35")
+	assert.Equal(t, textOf(s, "post"), "Post: Post 35")
 	choose(s, "#sort", "label", "Price")
 	assert.Equal(t, textOf(s, "sort"), "Sort by: Price")
 }
