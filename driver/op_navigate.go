@@ -180,8 +180,11 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 	}
 	switch ended.Outcome {
 	case cdpmodel.NavFailed:
-		c.noEffect()
-		return ended, nil, navigationFailed(id, to, ended.ErrorText)
+		e := navigationFailed(id, to, ended.ErrorText)
+		if e.Kind == op.Rejected {
+			c.noEffect()
+		}
+		return ended, nil, e
 	case cdpmodel.NavDownload:
 		return ended, nil, op.Unknown(op.NavigationDownload, "%s became a download; tab %d still shows the page before", cut(to, 200), id).
 			WithHint("look for the file in the browser's downloads").WithDetail("url", to)
@@ -199,9 +202,16 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 	return ended, notes, nil
 }
 
+// navigationFailed is the error of a navigation without a page. One that was
+// aborted, or that Chrome refuses to an extension, leaves the tab as it was;
+// for any other error Chrome puts a page of its own in place of the tab's.
 func navigationFailed(id int, to, text string) *op.Error {
 	e := op.Reject(op.NavigationFailed, "Chrome navigation failed: %s (tab %d, %s)", text, id, cut(to, 200)).
 		WithDetail("url", to).WithDetail("errorText", text)
+	if !strings.Contains(text, "ERR_ABORTED") && strings.HasPrefix(text, "net::") {
+		e.Kind = op.OutcomeUnknown
+		e.Message += "; the tab shows Chrome's page about the error"
+	}
 	switch {
 	case strings.Contains(text, "ERR_ABORTED") && strings.HasPrefix(strings.ToLower(to), "data:"):
 		return e.WithHint("Chrome lets no extension open a data: address in a tab that is there; serve the page over http")

@@ -108,11 +108,11 @@ var navigateCases = []drivertest.Case{
 		assert.Equal(s.T, s.Eval("document.title"), `"Plain"`)
 	}},
 	{Name: "navigate--refused", Do: func(s *drivertest.Scenario) {
-		e := s.Fail("page.navigate", `{"url":"http://127.0.0.1:9/"}`, op.Rejected, op.NavigationFailed)
+		e := s.Fail("page.navigate", `{"url":"http://127.0.0.1:9/"}`, op.OutcomeUnknown, op.NavigationFailed)
 		assert.Assert(s.T, strings.Contains(e.Message, "net::ERR_"), e.Message)
 	}},
 	{Name: "navigate--closed-connection", Do: func(s *drivertest.Scenario) {
-		e := s.Fail("page.navigate", map[string]any{"url": s.Site.URL("_/close")}, op.Rejected, op.NavigationFailed)
+		e := s.Fail("page.navigate", map[string]any{"url": s.Site.URL("_/close")}, op.OutcomeUnknown, op.NavigationFailed)
 		assert.Equal(s.T, e.Details["errorText"], "net::ERR_EMPTY_RESPONSE")
 	}},
 	{Name: "navigate--error-page-has-a-status", Do: func(s *drivertest.Scenario) {
@@ -126,7 +126,7 @@ var navigateCases = []drivertest.Case{
 		assert.Equal(s.T, s.Eval("window.seenFirst"), `"nothing"`)
 	}},
 	{Name: "navigate--init-script-of-a-failed-navigation", Do: func(s *drivertest.Scenario) {
-		s.Fail("page.navigate", map[string]any{"url": s.Site.URL("_/close"), "initScript": "window.fromInit = 'left over'"}, op.Rejected, op.NavigationFailed)
+		s.Fail("page.navigate", map[string]any{"url": s.Site.URL("_/close"), "initScript": "window.fromInit = 'left over'"}, op.OutcomeUnknown, op.NavigationFailed)
 		navigateTo(s, "navigate/init-script.html", map[string]any{"waitUntilLoad": true})
 		assert.Equal(s.T, s.Eval("window.seenFirst"), `"nothing"`)
 	}},

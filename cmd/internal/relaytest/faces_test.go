@@ -157,6 +157,9 @@ type fault struct {
 	tool   string
 	input  func(f *face) any
 	not    []string // faces that it cannot happen on, with the reason beside it
+	// alone is a fault of the session or its tabs: it gets a session without
+	// any, and leaves none. The others go on in the tab of the one before.
+	alone bool
 }
 
 func none(*face) any { return map[string]any{} }
@@ -204,7 +207,7 @@ var faults = []fault{
 	{name: "a file that is not there", want: op.InvalidInput, before: onPage("/input/upload.html"), tool: "chrome_upload", input: func(f *face) any {
 		return map[string]any{"selector": "#plain", "paths": []string{f.path("none.txt")}}
 	}},
-	{name: "an open dialog", want: op.DialogOpen, before: func(f *face) {
+	{name: "an open dialog", alone: true, want: op.DialogOpen, before: func(f *face) {
 		f.open("/counter/click.html")
 		f.do("chrome_evaluate", map[string]any{"expression": "void setTimeout(() => alert('stay'))"})
 		until(f.t, 10*time.Second, "no dialog has opened", func() bool {
@@ -214,30 +217,30 @@ var faults = []fault{
 
 	{name: "a page of the browser", want: op.ProtectedTabURL, tool: "chrome_navigate", input: with(`{"url":"chrome://settings"}`)},
 	{name: "a server that hangs up", want: op.NavigationFailed, tool: "chrome_navigate", input: func(f *face) any { return map[string]any{"url": f.lane.URL + "/_/close"} }},
-	{name: "a server that is slow", want: op.DeadlineExceeded, tool: "chrome_navigate", input: func(f *face) any {
+	{name: "a server that is slow", alone: true, want: op.DeadlineExceeded, tool: "chrome_navigate", input: func(f *face) any {
 		return map[string]any{"url": f.lane.URL + "/_/slow?ms=5000", "timeoutMs": 300}
 	}},
 	{name: "a download", want: op.NavigationDownload, before: onPage("/counter/click.html"), tool: "chrome_navigate", input: func(f *face) any {
 		return map[string]any{"url": f.lane.URL + "/_/download?name=a.bin"}
 	}},
 
-	{name: "several own tabs", want: op.AmbiguousOwnedTarget, before: func(f *face) {
+	{name: "several own tabs", alone: true, want: op.AmbiguousOwnedTarget, before: func(f *face) {
 		f.newTab("/counter/click.html")
 		f.newTab("/counter/form.html")
 	}, tool: "chrome_snapshot", input: none},
-	{name: "several tabs of that address", want: op.AmbiguousTabTarget, before: func(f *face) {
+	{name: "several tabs of that address", alone: true, want: op.AmbiguousTabTarget, before: func(f *face) {
 		f.newTab("/counter/click.html?id=one")
 		f.newTab("/counter/click.html?id=two")
 	}, tool: "chrome_snapshot", input: with(`{"target":{"by":"url","value":"/counter/click.html"}}`)},
 	{name: "no such tab", want: op.TabNotFound, before: onPage("/counter/click.html"), tool: "chrome_snapshot", input: with(`{"target":{"by":"id","value":999999999}}`)},
-	{name: "a tab that was closed", want: op.TabNotFound, before: func(f *face) { f.newTab("/counter/click.html") }, tool: "chrome_snapshot", input: func(f *face) any {
+	{name: "a tab that was closed", alone: true, want: op.TabNotFound, before: func(f *face) { f.newTab("/counter/click.html") }, tool: "chrome_snapshot", input: func(f *face) any {
 		closed := f.newTab("/counter/form.html").ID
 		target := map[string]any{"target": map[string]any{"by": "id", "value": closed}}
 		f.do("chrome_tab_close", target)
 		return target
 	}},
-	{name: "no own tab", want: op.AutomationTargetRequired, tool: "chrome_tab_close", input: none},
-	{name: "the tab of another session", want: op.TabHeld, tool: "chrome_snapshot", input: func(f *face) any {
+	{name: "no own tab", alone: true, want: op.AutomationTargetRequired, tool: "chrome_tab_close", input: none},
+	{name: "the tab of another session", alone: true, want: op.TabHeld, tool: "chrome_snapshot", input: func(f *face) any {
 		other := f.lane.Session(f.t)
 		other.Key = "another"
 		tab := other.tab("tab.new", map[string]any{"url": f.lane.URL + "/counter/click.html"})
@@ -245,15 +248,15 @@ var faults = []fault{
 	}},
 	{name: "the focus", want: op.BackgroundMode, before: onPage("/counter/click.html"), tool: "chrome_tab_activate", input: none},
 
-	{name: "a locked session", want: op.SessionLocked, before: func(f *face) {
+	{name: "a locked session", alone: true, want: op.SessionLocked, before: func(f *face) {
 		_, err := owner.Revoke(f.t.Context(), f.Client, f.Key)
 		assert.NilError(f.t, err)
 	}, tool: "chrome_snapshot", input: none},
-	{name: "a verb of no policy", want: op.PolicyDenied, before: func(f *face) {
+	{name: "a verb of no policy", alone: true, want: op.PolicyDenied, before: func(f *face) {
 		f.open("/counter/click.html")
 		policy(f, `{"version":1,"readOnly":true}`)
 	}, tool: "chrome_click", input: with(`{"selector":"#count"}`)},
-	{name: "an origin of no policy", want: op.OriginDenied, before: func(f *face) {
+	{name: "an origin of no policy", alone: true, want: op.OriginDenied, before: func(f *face) {
 		policy(f, `{"version":1,"origins":{"allow":["https://example.org"]}}`)
 	}, tool: "chrome_navigate", input: func(f *face) any { return map[string]any{"url": f.lane.URL + "/counter/click.html"} }},
 
@@ -278,6 +281,9 @@ func policy(f *face, text string) {
 // sameFault brings each face to the fault and compares what it says.
 func sameFault(t *testing.T, list []*face, c fault) {
 	told := func(f *face) string {
+		if c.alone {
+			f.reset()
+		}
 		if c.before != nil {
 			c.before(f)
 		}
@@ -299,7 +305,7 @@ func sameFault(t *testing.T, list []*face, c fault) {
 			t.Log(got)
 		}
 		same(t, f, got, want, first)
-		if c.name != "" {
+		if c.alone {
 			f.reset()
 		}
 	}
