@@ -378,7 +378,7 @@ func clickNewTab(s *drivertest.Scenario) {
 	t := s.T
 	for _, id := range []string{"blank", "open", "popup"} {
 		out := clickOn(s, "#"+id)
-		assert.DeepEqual(t, out.Action.NewTabs, []string{s.Site.URL("navigate/closes.html")})
+		assert.DeepEqual(t, out.Action.NewTabs, []string{s.Site.URL("navigate/closes.html?now")})
 		assert.Assert(t, !out.Action.URLChanged)
 	}
 }
