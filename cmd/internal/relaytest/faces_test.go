@@ -186,12 +186,12 @@ var faults = []fault{
 	{name: "a list in a list", want: op.InvalidInput, tool: "chrome_do", input: with(`{"steps":[{"tool":"chrome_do","input":{"steps":[{"tool":"chrome_read"}]}}]}`)},
 
 	{name: "an unknown ref", want: op.StaleActionRef, before: onPage("/counter/click.html"), tool: "chrome_click", input: with(`{"ref":"el-99999"}`)},
-	{name: "a ref of the page before", want: op.StaleActionRef, before: func(f *face) {
+	{name: "a ref of the page before", alone: true, want: op.StaleActionRef, before: func(f *face) {
 		f.open("/counter/click.html")
 		assert.Equal(f.t, f.ref("Count"), "el-1")
 		f.open("/counter/form.html")
 	}, tool: "chrome_click", input: with(`{"ref":"el-1"}`)},
-	{name: "a verb that was not shown", want: op.ActionVerbMismatch, before: func(f *face) {
+	{name: "a verb that was not shown", alone: true, want: op.ActionVerbMismatch, before: func(f *face) {
 		f.open("/counter/click.html")
 		assert.Equal(f.t, f.ref("Count"), "el-1")
 	}, tool: "chrome_fill", input: with(`{"ref":"el-1","text":"x"}`)},
@@ -232,7 +232,7 @@ var faults = []fault{
 		f.newTab("/counter/click.html?id=one")
 		f.newTab("/counter/click.html?id=two")
 	}, tool: "chrome_snapshot", input: with(`{"target":{"by":"url","value":"/counter/click.html"}}`)},
-	{name: "no such tab", want: op.TabNotFound, before: onPage("/counter/click.html"), tool: "chrome_snapshot", input: with(`{"target":{"by":"id","value":999999999}}`)},
+	{name: "no such tab", alone: true, want: op.TabNotFound, before: onPage("/counter/click.html"), tool: "chrome_snapshot", input: with(`{"target":{"by":"id","value":999999999}}`)},
 	{name: "a tab that was closed", alone: true, want: op.TabNotFound, before: func(f *face) { f.newTab("/counter/click.html") }, tool: "chrome_snapshot", input: func(f *face) any {
 		closed := f.newTab("/counter/form.html").ID
 		target := map[string]any{"target": map[string]any{"by": "id", "value": closed}}
@@ -281,9 +281,6 @@ func policy(f *face, text string) {
 // sameFault brings each face to the fault and compares what it says.
 func sameFault(t *testing.T, list []*face, c fault) {
 	told := func(f *face) string {
-		if c.alone {
-			f.reset()
-		}
 		if c.before != nil {
 			c.before(f)
 		}
@@ -292,6 +289,11 @@ func sameFault(t *testing.T, list []*face, c fault) {
 		assert.Equal(t, e.Code, c.want, "%s: %s", f.name, e.Message)
 		assert.Assert(t, e.Message != "")
 		return f.plain(fmt.Sprintf("%s %s\n%s\nhint: %s\ndetails: %s", e.Kind, e.Code, e.Message, e.Hint, strings.Join(detailNames(e), " ")))
+	}
+	if c.alone {
+		for _, f := range list {
+			f.reset() // what is there is told, also of other sessions' tabs
+		}
 	}
 	var first *face
 	want := ""
