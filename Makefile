@@ -22,6 +22,8 @@ SUDO  := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # Headless browsers share the machine with each other: more packages at once
 # make the time limits of the tests mean less.
 GOTEST := go test -p 2
+# What takes longest begins first, so that nothing runs on alone at the end.
+LONGEST := ./driver ./cmd/internal/relaytest ./cmd/pi-chrome
 
 .PHONY: help demo test check race faults load bench fuzz ext docs golden random quickrace needs chromium display node build laws install uninstall release reproducible vet-all packages
 
@@ -32,7 +34,7 @@ demo: chromium build ## search, buy and picture in the bundled shop, through the
 	$(BUILD)/pi-chrome demo
 
 test: needs ## all tests: Go with a real browser, and the extension's own
-	$(GOTEST) -timeout 25m ./...
+	$(GOTEST) -timeout 30m $(LONGEST) ./...
 	node --test extension/test/*.test.js
 
 check: ext ## formatting, vet, staticcheck, types of the JavaScript, laws of the repository
