@@ -249,7 +249,7 @@ func (t *Tab) evaluateError(ctx, waiting context.Context, budget, took time.Dura
 		e := op.Unknown(op.DialogOpen, "chrome_evaluate on tab %d opened a dialog, or one opened meanwhile: the script stands still until it is answered", id).
 			WithHint("answer the dialog, then take a snapshot")
 		if d := t.openDialog(); d != nil {
-			e.Message = fmt.Sprintf("chrome_evaluate on tab %d: a %s dialog opened: %q; the script stands still until it is answered", id, d.Type, cut(d.Message, 300))
+			e.Message = fmt.Sprintf("chrome_evaluate on tab %d: %s opened: %q; the script stands still until it is answered", id, d.called(), cut(d.Message, 300))
 			e.WithDetail("type", d.Type).WithDetail("message", cut(d.Message, 1000))
 		}
 		return e

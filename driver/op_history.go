@@ -198,10 +198,10 @@ func (t *Tab) step(ctx context.Context, c *Call, h *historyStep, until cdpmodel.
 	case dialog != nil && !ended.Committed:
 		c.noEffect()
 		e := dialogError(t, dialog)
-		e.Message = fmt.Sprintf("a %s dialog of the present page holds up going %s on tab %d: %q", dialog.Type, h.action, id, cut(dialog.Message, 300))
+		e.Message = fmt.Sprintf("%s of the present page holds up going %s on tab %d: %q", dialog.called(), h.action, id, cut(dialog.Message, 300))
 		return nil, false, e.WithHint("accept it with chrome_dialog to leave the page, or dismiss it to stay")
 	case dialog != nil:
-		notes = append(notes, fmt.Sprintf("a %s dialog is open: %q; answer it with chrome_dialog", dialog.Type, cut(dialog.Message, 300)))
+		notes = append(notes, fmt.Sprintf("%s is open: %q; answer it with chrome_dialog", dialog.called(), cut(dialog.Message, 300)))
 	case err != nil && ended.Committed:
 		return nil, false, op.Unknown(op.DeadlineExceeded, "tab %d shows the page, but its load did not end within %s", id, h.timeout).
 			WithHint("go on with a snapshot, or wait for what you need").WithDetail("url", h.to).WithCause(err)

@@ -165,10 +165,10 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 	case dialog != nil && !ended.Committed:
 		c.noEffect()
 		e := dialogError(t, dialog)
-		e.Message = fmt.Sprintf("a %s dialog of the present page holds up the navigation of tab %d: %q", dialog.Type, id, cut(dialog.Message, 300))
+		e.Message = fmt.Sprintf("%s of the present page holds up the navigation of tab %d: %q", dialog.called(), id, cut(dialog.Message, 300))
 		return ended, nil, e.WithHint("accept it with chrome_dialog to leave the page, or dismiss it to stay")
 	case dialog != nil:
-		notes = append(notes, fmt.Sprintf("a %s dialog is open: %q; answer it with chrome_dialog", dialog.Type, cut(dialog.Message, 300)))
+		notes = append(notes, fmt.Sprintf("%s is open: %q; answer it with chrome_dialog", dialog.called(), cut(dialog.Message, 300)))
 	case err != nil && ended.Committed:
 		return ended, nil, op.Unknown(op.DeadlineExceeded, "tab %d shows the new page, but its load did not end within %s", id, timeout).
 			WithHint("go on with a snapshot, or wait for what you need").WithDetail("url", to).WithCause(err)

@@ -232,7 +232,7 @@ func (t *Tab) focusFailed(c *Call, w *witness, n node, err error) error {
 	d := w.dialog
 	w.mu.Unlock()
 	if d != nil {
-		return op.Unknown(op.DialogOpen, "giving %s on tab %d the focus opened a %s dialog: %q; nothing was entered", n, t.conn.Key().TabID, d.Type, cut(d.Message, 300)).
+		return op.Unknown(op.DialogOpen, "giving %s on tab %d the focus opened %s: %q; nothing was entered", n, t.conn.Key().TabID, d.called(), cut(d.Message, 300)).
 			WithHint("answer it with chrome_dialog, then look again").WithDetail("type", d.Type).WithDetail("message", d.Message)
 	}
 	return err

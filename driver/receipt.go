@@ -376,7 +376,7 @@ func (w *witness) untouched(err error) error {
 	if w.dialog == nil {
 		return err
 	}
-	return op.Reject(op.DialogOpen, "a %s dialog opened on tab %d before anything was pressed: %q", w.dialog.Type, w.t.conn.Key().TabID, cut(w.dialog.Message, 300)).
+	return op.Reject(op.DialogOpen, "%s opened on tab %d before anything was pressed: %q", w.dialog.called(), w.t.conn.Key().TabID, cut(w.dialog.Message, 300)).
 		WithHint("answer it with chrome_dialog, then try again").
 		WithDetail("type", w.dialog.Type).WithDetail("message", w.dialog.Message)
 }

@@ -86,6 +86,14 @@ type Dialog struct {
 	URL           string `json:"url"`
 }
 
+// called is the dialog in a sentence: "an alert dialog".
+func (d Dialog) called() string {
+	if d.Type == "alert" {
+		return "an alert dialog"
+	}
+	return "a " + d.Type + " dialog"
+}
+
 // childSession is a session of a child target: a cross-origin frame.
 type childSession struct {
 	id      string
@@ -333,7 +341,7 @@ func (t *Tab) refuseDialog(operation string) error {
 }
 
 func dialogError(t *Tab, d *Dialog) *op.Error {
-	return op.Reject(op.DialogOpen, "a %s dialog is open on tab %d: %q; nothing was done", d.Type, t.conn.Key().TabID, cut(d.Message, 300)).
+	return op.Reject(op.DialogOpen, "%s is open on tab %d: %q; nothing was done", d.called(), t.conn.Key().TabID, cut(d.Message, 300)).
 		WithHint("answer the dialog first").
 		WithDetail("type", d.Type).WithDetail("message", cut(d.Message, 1000))
 }
