@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/chromedp/cdproto/inspector"
+	"github.com/chromedp/cdproto/page"
 
 	"pi-chrome/driver/op"
 )
@@ -85,10 +86,17 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		defer end(nil)
-		// A crashed renderer answers nothing that is under way.
+		// A crashed renderer answers nothing that is under way, and neither
+		// does a page under a dialog.
+		looks := looking(o.Name())
 		defer t.watch(func(ev op.Event) {
-			if ev.Method == inspector.TargetCrashed.Method && ev.SessionID == "" {
+			switch {
+			case ev.Method == inspector.TargetCrashed.Method && ev.SessionID == "":
 				end(errCrashed)
+			case ev.Method == page.JavascriptDialogOpening.Method && looks && !call.effects.Load():
+				if d := t.openDialog(); d != nil {
+					end(dialogError(t, d))
+				}
 			}
 		})()
 		if err := t.ready(ctx, o.Name()); err != nil {
@@ -109,12 +117,31 @@ func (d *Driver) Run(ctx context.Context, operation string, call *Call, input js
 	}
 	res, err := o.Run(ctx, call, input)
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, errCrashed) {
+		cause := context.Cause(ctx)
+		if dialog, ok := errors.AsType[*op.Error](cause); ok && !isCode(err, op.DialogOpen) {
+			if call.effects.Load() {
+				// Something was sent in the moment in which it opened.
+				dialog = op.Unknown(dialog.Code, "%s: %s", o.Tool(), dialog.Message).WithHint("answer the dialog, then take a snapshot and look")
+			}
+			return op.Result{}, dialog
+		}
+		if errors.Is(cause, errCrashed) {
 			err = cause
 		}
 		return op.Result{}, d.explain(call, o, input, err)
 	}
 	return res, nil
+}
+
+// looking reports whether an operation begins with a look at the page, or is
+// no more than one: a dialog that opens meanwhile ends it. The others deal with
+// dialogs themselves.
+func looking(operation string) bool {
+	switch operation {
+	case "page.snapshot", "page.read", "page.find", "page.inspect":
+		return true
+	}
+	return strings.HasPrefix(operation, "input.")
 }
 
 // errCrashed is the cause of a call's end when the page's renderer crashes.
