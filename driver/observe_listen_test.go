@@ -10,6 +10,7 @@ import (
 // Chrome tells the page of the listeners in its frames too. The page used to
 // look them up, after which a frame did not know its own elements.
 func TestListenersOfOneProcess(t *testing.T) {
+	patient(t)
 	s := start(t, "regress/frames-listener-same-process.html")
 	out, text := look(s, `{"mode":"interactive"}`)
 	seen := map[string]int{}
