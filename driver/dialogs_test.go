@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -38,6 +39,12 @@ func TestDialogPolicyIsTheSessions(t *testing.T) {
 func TestDialogBeforeTheAttach(t *testing.T) {
 	s := start(t, "navigate/plain.html")
 	s.Eval("void setTimeout(() => { window.said = confirm('Before?') }, 0)")
+	// Without its events, that it is open shows by a page that answers nothing.
+	for open := false; !open; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		open = s.Conn.Call(ctx, "Runtime.evaluate", map[string]any{"expression": "1"}, nil) != nil
+		cancel()
+	}
 	for _, c := range [][2]string{{"page.snapshot", `{}`}, {"page.dialog", `{"action":"accept"}`}} {
 		began := time.Now()
 		e := s.Fail(c[0], c[1], op.Rejected, op.DialogOpen)
