@@ -38,9 +38,16 @@ func cancelDebugger(t *testing.T, l *Lane, d *desktop) {
 	s, other := l.Session(t), l.Session(t)
 	s.Open(l.URL + "/counter/click.html?id=" + s.Key)
 	other.Open(l.URL + "/counter/click.html?id=" + other.Key)
+	d.show(d.user)
 	d.must("xdotool", "windowactivate", "--sync", d.window)
-	// Chrome's shortcut into its info bars, whose first button is Cancel.
-	d.must("xdotool", "key", "--clearmodifiers", "alt+shift+a", "Return")
+	focused := func() bool { return drivertest.Eval(t, d.page, "document.hasFocus()") == "true" }
+	until(t, 10*time.Second, "the user's page does not get the focus", focused)
+	// Chrome's shortcut into its info bars, whose first button is Cancel. The
+	// page sees the keys first: before it has handed the shortcut back, Return
+	// would go to it as well.
+	d.must("xdotool", "key", "--clearmodifiers", "alt+shift+a")
+	until(t, 10*time.Second, "the info bar does not get the focus", func() bool { return !focused() })
+	d.must("xdotool", "key", "Return")
 	until(t, 10*time.Second, "no session was locked", func() bool {
 		st, err := owner.Status(t.Context(), s.Client, s.Key)
 		assert.NilError(t, err)
@@ -107,7 +114,8 @@ type desktop struct {
 	t      *testing.T
 	lane   *Lane
 	worker *worker
-	user   int    // the tab that the user looks at
+	user   int // the tab that the user looks at
+	page   *direct.Page
 	window string // its X window
 }
 
@@ -116,6 +124,7 @@ func (d *desktop) open() {
 	p, err := d.lane.Browser.NewPage(d.t.Context(), &direct.NewPageOptions{URL: d.lane.URL + "/counter/form.html?id=user", Foreground: true})
 	assert.NilError(d.t, err)
 	assert.NilError(d.t, p.Activate(d.t.Context()))
+	d.page = p
 	until(d.t, 10*time.Second, "the user's page does not show", func() bool {
 		assert.NilError(d.t, d.worker.eval(d.t.Context(), `chrome.tabs.query({active: true}).then((all) => all.find((x) => x.url.endsWith("id=user"))?.id ?? 0)`, &d.user))
 		return d.user != 0
