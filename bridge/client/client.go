@@ -224,6 +224,7 @@ func (c *Client) exchange(ctx context.Context, cn *conn, m message, progress Pro
 		return nil, op.Reject(op.Canceled, "the call was canceled before it was sent; nothing was done").WithCause(ctx.Err())
 	}
 	if err := cn.write(m.frame); err != nil {
+		cn.close() // its reader may not know yet, and nobody is to ask on it what became of the message
 		return nil, errLost
 	}
 	return c.await(ctx, cn, m, w, progress, commandLimit)
