@@ -208,14 +208,15 @@ func (t *Tab) navigate(ctx context.Context, c *Call, to string, until cdpmodel.M
 func navigationFailed(id int, to, text string) *op.Error {
 	e := op.Reject(op.NavigationFailed, "Chrome navigation failed: %s (tab %d, %s)", text, id, cut(to, 200)).
 		WithDetail("url", to).WithDetail("errorText", text)
-	if !strings.Contains(text, "ERR_ABORTED") && strings.HasPrefix(text, "net::") {
+	aborted := strings.Contains(text, "ERR_ABORTED")
+	if !aborted && strings.HasPrefix(text, "net::") {
 		e.Kind = op.OutcomeUnknown
 		e.Message += "; the tab shows Chrome's page about the error"
 	}
 	switch {
-	case strings.Contains(text, "ERR_ABORTED") && strings.HasPrefix(strings.ToLower(to), "data:"):
+	case aborted && strings.HasPrefix(strings.ToLower(to), "data:"):
 		return e.WithHint("Chrome lets no extension open a data: address in a tab that is there; serve the page over http")
-	case strings.Contains(text, "ERR_ABORTED"):
+	case aborted:
 		return e.WithHint("the server sent no page (such as 204), or the page stopped the navigation; the tab shows what it did before")
 	case strings.Contains(text, "ERR_CONNECTION_REFUSED"):
 		return e.WithHint("nothing listens there; check host and port")

@@ -114,9 +114,9 @@ type desktop struct {
 	t      *testing.T
 	lane   *Lane
 	worker *worker
-	user   int // the tab that the user looks at
-	page   *direct.Page
-	window string // its X window
+	user   int          // the tab that the user looks at
+	page   *direct.Page // that tab, over the browser's pipe
+	window string       // its X window
 }
 
 // open shows a page of the user in the browser's window and gives it the focus.
