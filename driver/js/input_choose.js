@@ -169,7 +169,7 @@ function () {
   /**
    * Finds a wanted option of the list and makes it what is clicked next.
    * Options may come while the list is scrolled, so it is, where the option is
-   * not there yet. The limit, in milliseconds, is what the call has left:
+   * not there yet. The limit, in milliseconds, is of the search:
    * a list of which the end was not seen then is "unsearched", not "none".
    */
   lib.optionFor = async (_, by, wanted, limit) => {
@@ -178,7 +178,7 @@ function () {
     let box = null, at = -1, bottom = 0, out = 'none';
     for (;;) {
       const list = options();
-      for (const o of list) if (seen.size < 500) seen.set(labelOf(o), o);
+      for (const o of list) if (seen.size < MAX_LOOK) seen.set(labelOf(o), o);
       const o = pickOption(list, by, wanted, labelOf, valueOf);
       if (o) {
         const no = refusal(o);
