@@ -2,6 +2,7 @@ package pagecases
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
 )
 
 // agent drives a page as an agent does: it looks, takes a ref by role and
@@ -51,25 +53,46 @@ type frontier struct {
 	ID         string `json:"id"`
 }
 
-// maxLooks bounds how many frontiers are followed for one look.
-const maxLooks = 20
+// maxLooks bounds how many snapshots one look at the whole page takes.
+const maxLooks = 40
 
-// all is every action of the page, by the frontiers too.
+// all is every action of the page, by the frontiers too. Where the page changes
+// on its own meanwhile, as it does when a toast has been up for its time, a
+// frontier is stale, and it looks anew, as the error says.
 func (a agent) all() (look, []seen) {
+	a.s.T.Helper()
+	for looks := 0; ; {
+		first, actions, stale := a.walk(&looks)
+		if stale == nil {
+			return first, actions
+		}
+		a.s.T.Logf("the page changed between two looks: %v", stale)
+	}
+}
+
+// walk is one snapshot and what its frontiers lead to, unless one of them is
+// stale.
+func (a agent) walk(looks *int) (look, []seen, error) {
 	a.s.T.Helper()
 	var first look
 	a.s.Value("page.snapshot", `{}`, &first)
 	actions := slices.Clone(first.Actions)
 	ahead := slices.Clone(first.Frontiers)
-	for looks := 1; len(ahead) > 0; looks++ {
+	for len(ahead) > 0 {
 		next := ahead[0]
 		ahead = ahead[1:]
 		if next.Projection != "actions" {
 			continue
 		}
-		assert.Assert(a.s.T, looks < maxLooks, "after %d looks there are still frontiers: %v", looks, ahead)
+		*looks++
+		assert.Assert(a.s.T, *looks < maxLooks, "after %d looks there are still frontiers: %v", *looks, ahead)
+		res, err := a.s.Run("page.snapshot", map[string]any{"ref": next.ID})
+		if e, ok := errors.AsType[*op.Error](err); ok && e.Code == op.StaleObservationFrontier {
+			return look{}, nil, err
+		}
+		assert.NilError(a.s.T, err)
 		var more look
-		a.s.Value("page.snapshot", map[string]any{"ref": next.ID}, &more)
+		assert.NilError(a.s.T, json.Unmarshal(res.Value, &more))
 		// An expansion shows some of what is known already, for its context.
 		for _, action := range more.Actions {
 			if !slices.ContainsFunc(actions, func(known seen) bool { return known.ID == action.ID }) {
@@ -78,7 +101,7 @@ func (a agent) all() (look, []seen) {
 		}
 		ahead = append(ahead, more.Frontiers...)
 	}
-	return first, actions
+	return first, actions, nil
 }
 
 // find is the one action of the role and name.
