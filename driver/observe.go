@@ -42,6 +42,25 @@ var (
 	childWalkMs = 700
 )
 
+// For a frame that runs in the main frame's thread: it answers in its turn,
+// after all others of the page, and cannot be busy by itself.
+const (
+	turnBound  = 5 * time.Second
+	turnWalkMs = 3000
+)
+
+// bounds are how long the frame may take to answer, and how many milliseconds
+// its walk, in a page with this main frame.
+func (f *frameRef) bounds(main *frameRef) (time.Duration, int) {
+	switch {
+	case f.id == main.id:
+		return mainBound, mainWalkMs
+	case f.session == main.session:
+		return max(turnBound, childBound), max(turnWalkMs, childWalkMs)
+	}
+	return childBound, childWalkMs
+}
+
 // view is one frame as it was observed.
 type view struct {
 	frame  frameRef
@@ -122,10 +141,7 @@ func (t *Tab) gatherWith(ctx context.Context, boxes bool) (*scene, error) {
 		wg.Go(func() {
 			lane <- struct{}{}
 			defer func() { <-lane }()
-			bound, ms := childBound, childWalkMs
-			if i == 0 {
-				bound, ms = mainBound, mainWalkMs
-			}
+			bound, ms := f.bounds(&frames[0])
 			fctx, done := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer done()
 			views[i], errs[i] = t.look1(fctx, f, ms, boxes, ears)

@@ -99,10 +99,11 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 	var fns []func() error
 	for _, v := range views {
 		fns = append(fns, func() error {
-			bound := childBound
-			if v.parent == nil {
-				bound = mainBound
+			top := v
+			for top.parent != nil {
+				top = top.parent
 			}
+			bound, _ := v.frame.bounds(&top.frame)
 			dctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer cancel()
 			found, err := t.describeIn(dctx, v, byView[v], ref, actions)

@@ -68,7 +68,7 @@ func (t *Tab) hear(ctx context.Context, wg *sync.WaitGroup, frames ...frameRef) 
 		session[f.id] = f.session
 	}
 	lane := make(chan struct{}, lanes)
-	for i, f := range frames {
+	for _, f := range frames {
 		one := &hearing{done: make(chan struct{})}
 		h.of[f.id] = one
 		if s, ok := session[f.parent]; ok && s == f.session {
@@ -78,10 +78,7 @@ func (t *Tab) hear(ctx context.Context, wg *sync.WaitGroup, frames ...frameRef) 
 			defer close(one.done)
 			lane <- struct{}{}
 			defer func() { <-lane }()
-			bound := childBound
-			if i == 0 {
-				bound = mainBound
-			}
+			bound, _ := f.bounds(&frames[0])
 			ctx, cancel := context.WithTimeout(ctx, bound)
 			defer cancel()
 			one.list = t.listeners(ctx, f)

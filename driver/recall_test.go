@@ -20,6 +20,7 @@ const recallTokens = 2000
 // and following the frontiers. What each page is asked stands in
 // fixtures/lib/answers.txt.
 func TestRecall(t *testing.T) {
+	patient(t)
 	answers, err := fixtures.Answers()
 	assert.NilError(t, err)
 	var asked, read atomic.Int64

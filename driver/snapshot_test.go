@@ -322,6 +322,7 @@ func TestQuery(t *testing.T) {
 }
 
 func TestFramesAreOneTree(t *testing.T) {
+	patient(t)
 	s := start(t, "snapshot/many-frames.html")
 	out, _ := look(s, `{}`)
 	assert.Equal(t, out.Summary.TotalInteractiveVisible, 20)
@@ -329,6 +330,22 @@ func TestFramesAreOneTree(t *testing.T) {
 	out, _ = look(s, `{}`)
 	assert.Equal(t, len(out.Frames), 0)
 	assert.Equal(t, len(out.Actions), 4)
+}
+
+// A frame in the page's own thread answers in its turn, however long that takes;
+// one in another process has its bound.
+func TestFramesWaitTheirTurn(t *testing.T) {
+	bound := childBound
+	t.Cleanup(func() { childBound = bound })
+	childBound = time.Microsecond
+	s := start(t, "frames/same-origin.html")
+	out, text := look(s, `{}`)
+	assert.Equal(t, len(out.Frames), 0, text)
+	assert.Assert(t, slices.ContainsFunc(out.Actions, func(a ActionOut) bool { return a.Name == "Frame button" }), text)
+	s.Goto("frames/cross-origin.html")
+	out, text = look(s, `{}`)
+	assert.Equal(t, len(out.Frames), 1, text)
+	assert.Assert(t, strings.Contains(text, "did not answer within 1µs"), text)
 }
 
 // A frame that does not answer costs a second and itself, nothing else.
