@@ -24,8 +24,10 @@ type Options struct {
 	// UserDataDir is the profile's folder. "" is a temporary one, removed by
 	// Close; a given one is kept.
 	UserDataDir string
-	// ExtensionDir is an unpacked extension to load. No other one is loaded.
-	ExtensionDir string
+	// ExtensionDir is an unpacked extension to load, and OtherExtensions are
+	// those to load beside it. No further one is loaded.
+	ExtensionDir    string
+	OtherExtensions []string
 	// URL is shown in the first tab; "" is about:blank.
 	URL string
 	// Width and Height are the window's size in px; zero is 1280 × 800.
@@ -152,7 +154,8 @@ func (o *Options) arguments(dir string) []string {
 		args = append(args, "--no-sandbox")
 	}
 	if o.ExtensionDir != "" {
-		args = append(args, "--load-extension="+o.ExtensionDir, "--disable-extensions-except="+o.ExtensionDir)
+		folders := strings.Join(append([]string{o.ExtensionDir}, o.OtherExtensions...), ",")
+		args = append(args, "--load-extension="+folders, "--disable-extensions-except="+folders)
 	}
 	args = append(args, o.Args...)
 	if o.URL == "" {
@@ -184,11 +187,14 @@ func Launch(ctx context.Context, opts *Options) (*Browser, error) {
 		temporary = true
 	}
 	if o.ExtensionDir != "" {
-		full, err := filepath.Abs(o.ExtensionDir)
-		if err != nil {
-			return nil, fmt.Errorf("finding the extension's folder: %w", err)
+		full := make([]string, 1+len(o.OtherExtensions))
+		for i, folder := range append([]string{o.ExtensionDir}, o.OtherExtensions...) {
+			var err error
+			if full[i], err = filepath.Abs(folder); err != nil {
+				return nil, fmt.Errorf("finding the extension's folder: %w", err)
+			}
 		}
-		o.ExtensionDir = full
+		o.ExtensionDir, o.OtherExtensions = full[0], full[1:]
 	}
 	p, in, out, err := start(binary, o.arguments(dir), o.Env)
 	if err != nil {

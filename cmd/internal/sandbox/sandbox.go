@@ -44,6 +44,9 @@ type Options struct {
 	ExtensionPort int
 	Note          func(format string, args ...any)
 	Args          []string // further flags of the browser
+	// OtherExtensions are folders of extensions that the browser has beside
+	// ours.
+	OtherExtensions []string
 }
 
 // Sandbox is a running sandbox. Close ends everything that it started.
@@ -198,7 +201,7 @@ func (c channelContext) Err() error {
 }
 
 func (s *Sandbox) launch(ctx context.Context, extension string) error {
-	o := direct.Options{Binary: s.opts.Browser, Headful: s.opts.Headful, ExtensionDir: extension, URL: s.opts.URL, Args: s.opts.Args}
+	o := direct.Options{Binary: s.opts.Browser, Headful: s.opts.Headful, ExtensionDir: extension, URL: s.opts.URL, Args: s.opts.Args, OtherExtensions: s.opts.OtherExtensions}
 	if s.opts.Keep {
 		o.UserDataDir = filepath.Join(s.Dir, "profile")
 	}
