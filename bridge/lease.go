@@ -141,13 +141,15 @@ func (t *Tab) lend(ctx context.Context, name string, more ...any) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.conn.do(ctx, &call{
-		name: name, what: fmt.Sprintf("%s of tab %d", name, id), args: args, tab: t, bound: attachBound,
-		apply: func(_ json.RawMessage, err error) {
-			if err == nil {
-				t.nowAttached()
-			}
-		},
+	_, err = t.debug(ctx, func() *call {
+		return &call{
+			name: name, what: fmt.Sprintf("%s of tab %d", name, id), args: args, tab: t, bound: attachBound,
+			apply: func(_ json.RawMessage, err error) {
+				if err == nil {
+					t.nowAttached()
+				}
+			},
+		}
 	})
 	return err
 }

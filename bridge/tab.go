@@ -60,8 +60,9 @@ type Tab struct {
 	key        op.TabKey
 	lease      cdpmodel.Lease // decides about the debugger; changed by step
 	attachment int
-	reason     string // of the latest detach
-	gone       string // why the tab has ended, "" while it has not
+	reason     string    // of the latest detach
+	gone       string    // why the tab has ended, "" while it has not
+	coveredAt  time.Time // since when Chrome refuses commands for another extension's frame
 
 	queue     []item // from head on
 	head      int
@@ -128,7 +129,8 @@ func (t *Tab) Attachment() int {
 
 // Call sends one command to the tab's own session. The error wraps
 // op.ErrNotDelivered or op.ErrReplyLost, and op.ErrDetached when the debugger
-// session has ended; Chrome's own error is an *op.ProtocolError.
+// session has ended, or op.ErrCovered; Chrome's own error is an
+// *op.ProtocolError.
 func (t *Tab) Call(ctx context.Context, method string, params, result any) error {
 	return t.send(ctx, "", method, params, result)
 }
@@ -189,9 +191,11 @@ func (t *Tab) send(ctx context.Context, sessionID, method string, params, result
 	if err != nil {
 		return fmt.Errorf("%s: encoding its parameters: %w: %w", what, err, op.ErrNotDelivered)
 	}
-	raw, err := t.conn.do(ctx, &call{
-		name: "debugger.sendCommand", what: what, args: args,
-		tab: t, command: method, child: sessionID, bound: boundOf(method),
+	raw, err := t.debug(ctx, func() *call {
+		return &call{
+			name: "debugger.sendCommand", what: what, args: args,
+			tab: t, command: method, child: sessionID, bound: boundOf(method),
+		}
 	})
 	if err != nil {
 		return err
@@ -239,9 +243,9 @@ func commandArgs(tabID int, sessionID, method string, params any) ([]byte, error
 func detachedError(message string) error {
 	switch {
 	case strings.HasPrefix(message, "Detached while handling command"):
-		return errors.Join(op.ErrDetached, op.ErrReplyLost)
+		return fmt.Errorf("%w: %w", op.ErrDetached, op.ErrReplyLost)
 	case strings.HasPrefix(message, "Debugger is not attached to the"):
-		return errors.Join(op.ErrDetached, op.ErrNotDelivered)
+		return fmt.Errorf("%w: %w", op.ErrDetached, op.ErrNotDelivered)
 	}
 	return nil
 }

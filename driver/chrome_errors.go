@@ -17,7 +17,7 @@ var chromeErrors = []struct {
 }{
 	{"Another debugger is already attached", op.DebuggerBusy, "another extension debugs this tab; close its panel or use another tab"},
 	{"Cannot access a chrome:// URL", op.ProtectedTabURL, "Chrome's own pages cannot be driven; navigate to a web page"},
-	{"Cannot access a chrome-extension:// URL of different extension", op.DebuggerBusy, "another extension shows a frame in this page; close its pop-up and try again"},
+	{"Cannot access a chrome-extension:// URL of different extension", op.DebuggerBusy, coveredHint},
 	{"Cannot attach to this target", op.ProtectedTabURL, "this page cannot be driven"},
 	{"Cannot access contents of", op.ProtectedTabURL, "a policy keeps extensions away from this page"},
 	{"Host access is restricted by policy", op.ProtectedTabURL, "the browser's policy keeps debuggers away from its hosts; ask its administrator"},
@@ -40,6 +40,9 @@ var chromeErrors = []struct {
 	{"Node does not have a layout object", op.TargetInvisible, "the element has no box; take a snapshot"},
 }
 
+// coveredHint is what to do about another extension's frame.
+const coveredHint = "another extension shows a frame in this page: have its list or pop-up closed (Escape in it, a click elsewhere, or the extension turned off for the site), then send the command again"
+
 // classify finds the code and the hint for an error that is not yet an
 // *op.Error.
 func classify(err error) (op.Code, string) {
@@ -50,6 +53,9 @@ func classify(err error) (op.Code, string) {
 		return op.DeadlineExceeded, "the page may be busy; wait, or give a longer timeoutMs"
 	case errors.Is(err, context.Canceled):
 		return op.Canceled, "the caller canceled it"
+	}
+	if errors.Is(err, op.ErrCovered) {
+		return op.DebuggerBusy, coveredHint
 	}
 	if p, ok := errors.AsType[*op.ProtocolError](err); ok {
 		for _, c := range chromeErrors {
@@ -93,6 +99,8 @@ func plain(err error) string {
 		return "it took too long (" + err.Error() + ")"
 	case errors.Is(err, context.Canceled):
 		return "it was canceled"
+	case errors.Is(err, op.ErrCovered):
+		return op.ErrCovered.Error()
 	}
 	return err.Error()
 }

@@ -325,6 +325,11 @@ func together(fns ...func() error) error {
 		wg.Go(func() { errs[i] = fn() })
 	}
 	wg.Wait()
+	for _, err := range errs {
+		if errors.Is(err, op.ErrCovered) {
+			return err // the others say the same
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -129,6 +129,10 @@ var ErrOffline = errors.New("the browser went away")
 // wrap it beside ErrDetached.
 var ErrTabGone = errors.New("the tab is gone")
 
+// ErrCovered marks a call that Chrome refused because another extension shows
+// a frame in the page. Transports wrap it beside ErrNotDelivered.
+var ErrCovered = errors.New("another extension shows a frame in the page, as password managers do under a field, and Chrome refuses every command until it is gone")
+
 // ErrDetached marks a call on a tab whose debugger session has ended.
 // Transports wrap it.
 var ErrDetached = errors.New("debugger detached")

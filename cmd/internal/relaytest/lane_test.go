@@ -65,11 +65,17 @@ func (l *Lane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // as pi-chrome when it is called so.
 func Start(t testing.TB, headful bool) *Lane {
 	t.Helper()
+	return startBeside(t, headful)
+}
+
+// startBeside starts a lane whose browser has other extensions too.
+func startBeside(t testing.TB, headful bool, others ...string) *Lane {
+	t.Helper()
 	exe, err := owner.Executable()
 	assert.NilError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	box, err := sandbox.Start(ctx, sandbox.Options{Executable: exe, Headful: headful, OwnDisplay: true, Note: t.Logf})
+	box, err := sandbox.Start(ctx, sandbox.Options{Executable: exe, Headful: headful, OwnDisplay: true, Note: t.Logf, OtherExtensions: others})
 	assert.NilError(t, err)
 	l := &Lane{Sandbox: box, Site: fixtures.New()}
 	server := httptest.NewServer(l)
