@@ -151,6 +151,9 @@ var errCrashed = errors.New("the page's renderer crashed")
 // about its effect.
 func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessage, err error) error {
 	if e, ok := errors.AsType[*op.Error](err); ok {
+		if call.begun.Load() > 1 && call.effects.Load() && o.EffectOf(input) == op.MayMutate && lost(e) {
+			return tooLate(o, e)
+		}
 		return e
 	}
 	where := ""
@@ -175,6 +178,25 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 		e = op.Reject(code, "%s%s failed and changed nothing: %s", o.Tool(), where, plain(err)).WithHint("%s", hint)
 	}
 	return e.WithCause(err)
+}
+
+// lost reports whether the error says that the tab cannot be reached any more.
+func lost(e *op.Error) bool {
+	switch e.Code {
+	case op.TabGone, op.ConnectorOffline, op.BridgeStopped, op.ProtectedTabURL,
+		op.DebuggerBusy, op.DebuggerDetached, op.DebuggerCanceled, op.DebuggerQuarantined:
+		return e.Kind == op.Rejected || e.Kind == op.Unavailable
+	}
+	return false
+}
+
+// tooLate is the error of a tab that was lost after the call had had effects:
+// what was asked of the tab then was not done, what came before was.
+func tooLate(o op.Operation[*Call], e *op.Error) *op.Error {
+	late := *e
+	late.Kind = op.OutcomeUnknown
+	late.Message = fmt.Sprintf("%s was under way and may have had its effect when its tab was lost: %s; it was not sent again", o.Tool(), strings.TrimSuffix(e.Message, "; nothing was done"))
+	return late.WithHint("list the tabs, and look for what it may have done before trying again")
 }
 
 // explain turns an error of a part of the call's operation into the one error

@@ -118,19 +118,26 @@ func (c *recordedChild) Subscribe(method string) (<-chan jsonv2.Value, func()) {
 	return c.s.Subscribe(method)
 }
 
-func (r *Recorder) call(ctx context.Context, session string, s cdp.Session, method string, params, result any) error {
-	raw, err := jsonv2.Marshal(params)
-	if err != nil {
-		raw = []byte(err.Error())
-	}
+// Info implements driver.Conn. Rules know it as the method "Info"; it is not
+// logged, and its errors are not told apart.
+func (r *Recorder) Info(ctx context.Context) (op.Tab, error) {
 	r.mu.Lock()
-	i := len(r.calls)
-	r.calls = append(r.calls, Recorded{Session: session, Method: method, Params: string(raw), Err: errors.New("no reply yet")})
-	var fail error
-	var hooks []func()
+	hooks, fail := r.ruledLocked("Info")
+	r.mu.Unlock()
+	for _, h := range hooks {
+		h()
+	}
+	if fail != nil {
+		return op.Tab{}, fail
+	}
+	return r.Conn.Info(ctx)
+}
+
+// ruledLocked is what the rules say of the next call of the method.
+func (r *Recorder) ruledLocked(method string) (hooks []func(), fail error) {
 	for k := range r.rules {
 		rule := &r.rules[k]
-		if rule.n > 0 && (rule.method == "" || rule.method == method) {
+		if rule.n > 0 && (rule.method == "" && method != "Info" || rule.method == method) {
 			if rule.n--; rule.n == 0 {
 				if rule.hook != nil {
 					hooks = append(hooks, rule.hook)
@@ -140,6 +147,18 @@ func (r *Recorder) call(ctx context.Context, session string, s cdp.Session, meth
 			}
 		}
 	}
+	return hooks, fail
+}
+
+func (r *Recorder) call(ctx context.Context, session string, s cdp.Session, method string, params, result any) error {
+	raw, err := jsonv2.Marshal(params)
+	if err != nil {
+		raw = []byte(err.Error())
+	}
+	r.mu.Lock()
+	i := len(r.calls)
+	r.calls = append(r.calls, Recorded{Session: session, Method: method, Params: string(raw), Err: errors.New("no reply yet")})
+	hooks, fail := r.ruledLocked(method)
 	r.mu.Unlock()
 	for _, h := range hooks {
 		h()
