@@ -21,11 +21,17 @@ func (s *Server) reconcile(ctx context.Context, p profile, reason ResetReason) {
 		// Every command checks its own tab again before it uses it.
 		s.log.Warn("comparing owned tabs", "connector", p.ID(), "reason", reason, "err", err)
 	}
-	s.forgetLost(ctx, p, reason)
+	tabs, err := p.Tabs(ctx)
+	if err != nil && reason != ResetBrowser {
+		s.log.Debug("listing tabs", "connector", p.ID(), "err", err)
+		return // a tab that is used again is compared then
+	}
+	s.sweep(ctx, p, tabs)
+	s.forgetLost(p, tabs, reason)
 }
 
 // forgetLost forgets the tabs that went while nobody listened.
-func (s *Server) forgetLost(ctx context.Context, p profile, reason ResetReason) {
+func (s *Server) forgetLost(p profile, tabs []op.Tab, reason ResetReason) {
 	s.mu.Lock()
 	var ids []int
 	for ref := range s.seen {
@@ -34,18 +40,9 @@ func (s *Server) forgetLost(ctx context.Context, p profile, reason ResetReason) 
 		}
 	}
 	s.mu.Unlock()
-	if len(ids) == 0 {
-		return
-	}
-	var tabs []op.Tab
-	if reason != ResetBrowser { // after which a tab id means nothing
-		var err error
-		if tabs, err = p.Tabs(ctx); err != nil {
-			return // a tab that is used again is compared then
-		}
-	}
 	for _, id := range ids {
-		if !slices.ContainsFunc(tabs, func(t op.Tab) bool { return t.ID == id }) {
+		// After another browser a tab's id means nothing.
+		if reason == ResetBrowser || !slices.ContainsFunc(tabs, func(t op.Tab) bool { return t.ID == id }) {
 			s.forget(p.ID(), id)
 		}
 	}
@@ -55,7 +52,7 @@ func (s *Server) forgetLost(ctx context.Context, p profile, reason ResetReason) 
 // half-made ones are found again by their nonce, or cleared when no tab can
 // come any more, owned ones are
 // taken up when both their ids still match, and are stale otherwise. It
-// adopts and closes nothing else.
+// adopts and closes nothing else; what nobody waits for is sweep's.
 func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecord) bool) *op.Error {
 	s.mu.Lock()
 	var records []targetRecord

@@ -110,7 +110,29 @@ func (s *Server) lookLater(p profile) {
 	})
 }
 
-// tabCreated takes up a new tab whose answer was lost.
+// sweep closes tabs among those that are listed that were made when nobody
+// waited for them any more: each shows the extension's own bootstrap page, which
+// no page and no user can open, with the mark of a record that has gone.
+func (s *Server) sweep(ctx context.Context, p profile, tabs []op.Tab) {
+	for _, t := range tabs {
+		nonce, ours := strings.CutPrefix(t.URL, s.bootstrapURL(""))
+		if !ours || nonce == "" {
+			continue
+		}
+		s.mu.Lock()
+		r := s.records[nonce]
+		waited := r != nil && r.State != targetStale
+		s.mu.Unlock()
+		if waited {
+			continue
+		}
+		err := p.RemoveTabs(ctx, t.ID)
+		s.log.Info("closed a tab that came too late", "connector", p.ID(), "tab", t.ID, "err", err)
+	}
+}
+
+// tabCreated takes up a new tab whose answer was lost, or closes it where its
+// record has gone.
 func (s *Server) tabCreated(p profile, tab op.Tab) {
 	nonce, ours := strings.CutPrefix(tab.URL, s.bootstrapURL(""))
 	if !ours {
@@ -120,11 +142,12 @@ func (s *Server) tabCreated(p profile, tab op.Tab) {
 	r := s.records[nonce]
 	waits := r != nil && r.ConnectorID == p.ID() && r.State == targetAllocating && !s.making[nonce].underWay
 	s.mu.Unlock()
-	if !waits {
-		return
-	}
 	ctx, cancel := context.WithTimeout(s.ctx, hookTime)
 	defer cancel()
+	if !waits {
+		s.sweep(ctx, p, []op.Tab{tab})
+		return
+	}
 	if err := s.recover(ctx, p, func(r targetRecord) bool { return r.Nonce == nonce }); err != nil {
 		s.log.Debug("taking a new tab up", "tab", tab.ID, "err", err)
 	}

@@ -96,6 +96,20 @@ func TestATabThatIsListedLate(t *testing.T) {
 		assert.DeepEqual(t, tabsOf(r.browser), []string{"about:blank"})
 		assert.Equal(t, len(recordsOf(r.srv)), 1)
 	})
+	late("it comes when its record has gone", func(t *testing.T, r *rig, p *program, appear func() op.Tab) {
+		time.Sleep(2 * settleGrace)
+		synctest.Wait()
+		assert.Equal(t, len(recordsOf(r.srv)), 0)
+		r.browser.open("https://example.test/bootstrap.html#x")
+		mine := r.browser.open(r.srv.bootstrapURL(""))
+		r.srv.tabCreated(r.browser, mine)
+		r.srv.tabCreated(r.browser, appear())
+		wantOK(t, p.do(cmd("2", "page.click", `{}`))) // which makes another one
+		assert.DeepEqual(t, tabsOf(r.browser), []string{"https://example.test/bootstrap.html#x", mine.URL, "about:blank"})
+		appear() // its event was lost with the connection
+		r.srv.reconcile(t.Context(), r.browser, ResetWorker)
+		assert.DeepEqual(t, tabsOf(r.browser), []string{"https://example.test/bootstrap.html#x", mine.URL, "about:blank"})
+	})
 	late("it never comes and nobody asks", func(t *testing.T, r *rig, _ *program, _ func() op.Tab) {
 		time.Sleep(2 * settleGrace)
 		synctest.Wait()
