@@ -141,7 +141,7 @@ func (t *Tab) lend(ctx context.Context, name string, more ...any) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.debug(ctx, func() *call {
+	_, err = t.callDebugger(ctx, func() *call {
 		return &call{
 			name: name, what: fmt.Sprintf("%s of tab %d", name, id), args: args, tab: t, bound: attachBound,
 			apply: func(_ json.RawMessage, err error) {

@@ -88,7 +88,7 @@ func (t *Tab) attachRefused(ctx context.Context, p *op.ProtocolError) (*op.Error
 	case has("polic"):
 		return protected("a policy of this managed browser forbids it ("+p.Message+")",
 			"Ask the browser's administrator about the policies ExtensionSettings runtime_blocked_hosts and DeveloperToolsAvailability."), cdpmodel.RefusedOther, CausePolicy
-	case isOverlay(p):
+	case isCovered(p):
 		return op.Reject(op.DebuggerBusy, "tab %d cannot be debugged: %s", id, op.ErrCovered).
 			WithHint("Close the other extension's overlay in that tab, such as a password manager's, and send the command again.").
 			WithDetail("tabId", id).WithCause(p), cdpmodel.RefusedOther, CauseOtherExtension

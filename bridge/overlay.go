@@ -19,23 +19,23 @@ const (
 	overlayLook     = 100 * time.Millisecond
 )
 
-// isOverlay reports whether Chrome refuses because of another extension's frame
+// isCovered reports whether Chrome refused a call because of another extension's frame
 // in the page.
-func isOverlay(err error) bool {
+func isCovered(err error) bool {
 	p, ok := errors.AsType[*op.ProtocolError](err)
 	return ok && strings.Contains(strings.ToLower(p.Message), "different extension")
 }
 
-// debug makes a call of the tab's debugger, and again while Chrome refuses it
+// callDebugger makes a call of the tab's debugger, and again while Chrome refuses it
 // because of another extension's frame in the page, as password managers show
 // one under a field. Chrome refuses before the call has reached anybody, so
 // that it is never carried out twice.
-func (t *Tab) debug(ctx context.Context, k func() *call) (json.RawMessage, error) {
+func (t *Tab) callDebugger(ctx context.Context, next func() *call) (json.RawMessage, error) {
 	var refusal error
 	for {
-		raw, err := t.conn.do(ctx, k())
+		raw, err := t.conn.do(ctx, next())
 		switch {
-		case isOverlay(err):
+		case isCovered(err):
 			refusal = err
 		case refusal != nil && ctx.Err() != nil && errors.Is(err, op.ErrNotDelivered):
 			return nil, t.covered(refusal)
@@ -55,10 +55,10 @@ func (t *Tab) debug(ctx context.Context, k func() *call) (json.RawMessage, error
 // long enough.
 func (t *Tab) awaitUncovered(ctx context.Context) bool {
 	t.mu.Lock()
-	if t.coveredAt.IsZero() {
-		t.coveredAt = time.Now()
+	if t.coveredSince.IsZero() {
+		t.coveredSince = time.Now()
 	}
-	patience := time.Until(t.coveredAt.Add(overlayPatience))
+	patience := time.Until(t.coveredSince.Add(overlayPatience))
 	t.mu.Unlock()
 	if patience <= 0 {
 		return false
@@ -84,8 +84,8 @@ func (t *Tab) covered(cause error) error {
 // uncovered notes that a command got through.
 func (t *Tab) uncovered() {
 	t.mu.Lock()
-	was := !t.coveredAt.IsZero()
-	t.coveredAt = time.Time{}
+	was := !t.coveredSince.IsZero()
+	t.coveredSince = time.Time{}
 	id := t.key.TabID
 	t.mu.Unlock()
 	if was {

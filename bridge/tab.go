@@ -56,13 +56,13 @@ type Tab struct {
 	token chan struct{} // holds one: who has it may attach or detach
 	wake  chan struct{} // for the tab's goroutine, one slot
 
-	mu         sync.Mutex
-	key        op.TabKey
-	lease      cdpmodel.Lease // decides about the debugger; changed by step
-	attachment int
-	reason     string    // of the latest detach
-	gone       string    // why the tab has ended, "" while it has not
-	coveredAt  time.Time // since when Chrome refuses commands for another extension's frame
+	mu           sync.Mutex
+	key          op.TabKey
+	lease        cdpmodel.Lease // decides about the debugger; changed by step
+	attachment   int
+	reason       string    // of the latest detach
+	gone         string    // why the tab has ended, "" while it has not
+	coveredSince time.Time // since when Chrome refuses commands for another extension's frame
 
 	queue     []item // from head on
 	head      int
@@ -191,7 +191,7 @@ func (t *Tab) send(ctx context.Context, sessionID, method string, params, result
 	if err != nil {
 		return fmt.Errorf("%s: encoding its parameters: %w: %w", what, err, op.ErrNotDelivered)
 	}
-	raw, err := t.debug(ctx, func() *call {
+	raw, err := t.callDebugger(ctx, func() *call {
 		return &call{
 			name: "debugger.sendCommand", what: what, args: args,
 			tab: t, command: method, child: sessionID, bound: boundOf(method),

@@ -126,8 +126,11 @@ func (s *Server) sweep(ctx context.Context, p profile, tabs []op.Tab) {
 		if waited {
 			continue
 		}
-		err := p.RemoveTabs(ctx, t.ID)
-		s.log.Info("closed a tab that came too late", "connector", p.ID(), "tab", t.ID, "err", err)
+		if err := p.RemoveTabs(ctx, t.ID); err != nil {
+			s.log.Warn("closing a tab that came too late", "connector", p.ID(), "tab", t.ID, "err", err)
+			continue
+		}
+		s.log.Info("closed a tab that came too late", "connector", p.ID(), "tab", t.ID)
 	}
 }
 

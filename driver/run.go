@@ -151,8 +151,8 @@ var errCrashed = errors.New("the page's renderer crashed")
 // about its effect.
 func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessage, err error) error {
 	if e, ok := errors.AsType[*op.Error](err); ok {
-		if call.begun.Load() > 1 && call.effects.Load() && o.EffectOf(input) == op.MayMutate && lost(e) {
-			return tooLate(o, e)
+		if call.begun.Load() > 1 && call.effects.Load() && o.EffectOf(input) == op.MayMutate && saysLost(e) {
+			return lostLate(o, e)
 		}
 		return e
 	}
@@ -180,8 +180,8 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 	return e.WithCause(err)
 }
 
-// lost reports whether the error says that the tab cannot be reached any more.
-func lost(e *op.Error) bool {
+// saysLost reports whether the error says that the tab cannot be reached any more.
+func saysLost(e *op.Error) bool {
 	switch e.Code {
 	case op.TabGone, op.ConnectorOffline, op.BridgeStopped, op.ProtectedTabURL,
 		op.DebuggerBusy, op.DebuggerDetached, op.DebuggerCanceled, op.DebuggerQuarantined:
@@ -190,9 +190,9 @@ func lost(e *op.Error) bool {
 	return false
 }
 
-// tooLate is the error of a tab that was lost after the call had had effects:
+// lostLate is the error of a tab that was lost after the call had had effects:
 // what was asked of the tab then was not done, what came before was.
-func tooLate(o op.Operation[*Call], e *op.Error) *op.Error {
+func lostLate(o op.Operation[*Call], e *op.Error) *op.Error {
 	late := *e
 	late.Kind = op.OutcomeUnknown
 	late.Message = fmt.Sprintf("%s was under way and may have had its effect when its tab was lost: %s; it was not sent again", o.Tool(), strings.TrimSuffix(e.Message, "; nothing was done"))

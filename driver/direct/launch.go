@@ -24,8 +24,9 @@ type Options struct {
 	// UserDataDir is the profile's folder. "" is a temporary one, removed by
 	// Close; a given one is kept.
 	UserDataDir string
-	// ExtensionDir is an unpacked extension to load, and OtherExtensions are
-	// those to load beside it. No further one is loaded.
+	// ExtensionDir is the folder of an unpacked extension to load, and
+	// OtherExtensions are those of others to load beside it; without it they
+	// mean nothing. No further one is loaded.
 	ExtensionDir    string
 	OtherExtensions []string
 	// URL is shown in the first tab; "" is about:blank.

@@ -118,8 +118,8 @@ func (c *recordedChild) Subscribe(method string) (<-chan jsonv2.Value, func()) {
 	return c.s.Subscribe(method)
 }
 
-// Info implements driver.Conn. Rules know it as the method "Info"; it is not
-// logged, and its errors are not told apart.
+// Info implements driver.Conn. A rule must name it, as the method "Info"; it is
+// not logged, and a rule's error comes in place of the answer, whatever it is.
 func (r *Recorder) Info(ctx context.Context) (op.Tab, error) {
 	r.mu.Lock()
 	hooks, fail := r.ruledLocked("Info")

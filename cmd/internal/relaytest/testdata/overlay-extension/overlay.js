@@ -1,6 +1,5 @@
 // A password manager: while a password field has the focus, a frame of this
-// extension stands over what comes after the field. With #always in the
-// address it stands there from the start.
+// extension stands over what comes after the field.
 
 let panel = null;
 
@@ -14,4 +13,3 @@ const hide = () => panel?.remove();
 
 document.addEventListener("focusin", ({ target }) => { if (target.type === "password") show(); });
 document.addEventListener("focusout", ({ target }) => { if (target.type === "password") hide(); });
-if (location.hash === "#always") show();
