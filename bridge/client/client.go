@@ -67,6 +67,9 @@ const (
 	// commandLimit ends the wait for an owner that neither answers nor dies.
 	commandLimit = 10 * time.Minute
 	recoverLimit = 20 * time.Second
+	// recoveries is how many owners, or sockets to one, may be lost under one
+	// command.
+	recoveries = 3
 )
 
 // Client is one program's connection to an owner. It reconnects by itself,
@@ -169,9 +172,22 @@ func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progres
 		return out, err
 	}
 	sent := message{id: cmd.ID, frame: frame, reads: c.opts.EffectOf != nil && c.opts.EffectOf(cmd.Operation, cmd.Input) == op.ReadOnly}
-	res, err := c.exchange(ctx, cn, sent, progress)
+	heard := false
+	tell := func(done, total int, note string) {
+		heard = true
+		if progress != nil {
+			progress(done, total, note)
+		}
+	}
+	res, err := c.exchange(ctx, cn, sent, tell)
+	for range recoveries {
+		if !errors.Is(err, errLost) {
+			break
+		}
+		res, cn, err = c.recover(ctx, cn, sent, &heard, tell)
+	}
 	if errors.Is(err, errLost) {
-		res, err = c.recover(ctx, cn.ready.BridgeEpoch, sent, progress)
+		err = sent.blind(err)
 	}
 	if err != nil {
 		return out, err
@@ -277,52 +293,55 @@ func (c *Client) giveUp(ctx context.Context, cn *conn, m message, w *waiter) (*w
 	return nil, m.unanswered(code, "Ask later what became of it: its id is "+m.id+".", "the caller stopped waiting, and the command was canceled after it may have begun").WithCause(ctx.Err())
 }
 
+// blind is the error of a message whose owner was lost when no other could be
+// asked what became of it.
+func (m message) blind(cause error) *op.Error {
+	return m.unanswered(op.BridgeStopped, "When an owner runs again, ask with the command's id "+m.id+", or look at the page before you repeat it.",
+		"the owner ended while the command was under way, and no owner could be asked what became of it (%s)", cause).WithCause(cause)
+}
+
 // recover finds out what became of a command whose owner, or only the socket to
-// it, was lost. epoch is the owner's that it was sent to.
-func (c *Client) recover(ctx context.Context, epoch string, m message, progress Progress) (*wire.Result, error) {
+// it, was lost: before is the connection that it was sent on. It returns the
+// connection that it asked on, with errLost when that was lost too. heard says
+// whether an owner has told something of the command.
+func (c *Client) recover(ctx context.Context, before *conn, m message, heard *bool, progress Progress) (*wire.Result, *conn, error) {
 	rctx, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
-	blind := func(err error) error {
-		return m.unanswered(op.BridgeStopped, "When an owner runs again, ask with the command's id "+m.id+", or look at the page before you repeat it.",
-			"the owner ended while the command was under way, and no owner could be asked what became of it (%s)", err).WithCause(err)
-	}
 	cn, err := c.connection(rctx)
 	if err != nil {
-		return nil, blind(err)
+		return nil, before, m.blind(err)
 	}
 	var known bridge.CommandOutcome
 	if err := c.request(rctx, cn, "outcome", bridge.OutcomeParams{ID: m.id}, &known); err != nil {
-		return nil, blind(err)
+		if errors.Is(err, errLost) {
+			return nil, before, err // cn has told nothing, so before is still what it was sent on
+		}
+		return nil, before, m.blind(err)
 	}
 	switch known.State {
 	case "done":
 		v, err := wire.DecodeForClient(known.Result)
 		res, ok := v.(*wire.Result)
 		if err != nil || !ok {
-			return nil, blind(fmt.Errorf("the outcome cannot be read: %w", err))
+			return nil, cn, m.blind(fmt.Errorf("the outcome cannot be read: %w", err))
 		}
-		return res, nil
+		return res, cn, nil
 	case "queued", "executing":
 		// The owner lives; only the connection broke. The same id joins the
 		// command and never starts a second one.
-		res, err := c.exchange(ctx, cn, m, progress)
-		if errors.Is(err, errLost) {
-			return nil, blind(err)
+	default:
+		// What may mutate is in the journal before it begins, so it has not
+		// begun, and the id keeps it from running twice. The same owner never
+		// got the frame, or it was a read whose answer was lost. Another one
+		// takes what the dead one never spoke of, as if it had been there
+		// first; what had waited there is for its caller to send again.
+		if *heard && cn.ready.BridgeEpoch != before.ready.BridgeEpoch {
+			return nil, cn, op.NotAvailable(op.BridgeStopped, "the owner ended before the command had any effect").
+				WithHint("Send it again: a new owner is running.")
 		}
-		return res, err
 	}
-	// What may mutate is in the journal before it begins, so it has not begun.
-	if cn.ready.BridgeEpoch == epoch {
-		// The same owner: the frame was lost, or it was a read whose answer
-		// was. The id keeps it from running twice.
-		res, err := c.exchange(ctx, cn, m, progress)
-		if errors.Is(err, errLost) {
-			return nil, blind(err)
-		}
-		return res, err
-	}
-	return nil, op.NotAvailable(op.BridgeStopped, "the owner ended before the command had any effect").
-		WithHint("Send it again: a new owner is running.")
+	res, err := c.exchange(ctx, cn, m, progress)
+	return res, cn, err
 }
 
 // Request asks the owner for what is not an operation, such as "status", and

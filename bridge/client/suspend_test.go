@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"pi-chrome/bridge"
+	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -66,6 +67,33 @@ func TestASuspendedOwner(t *testing.T) {
 	_, err := c.Command(t.Context(), touch("after"), nil)
 	assert.NilError(t, err)
 	assert.Equal(t, w.starts.Load(), int32(1))
+}
+
+// TestOwnerKilledBeforeItHeard: the owner dies with the command in its socket.
+// The next one takes it, and the caller does not see it.
+func TestOwnerKilledBeforeItHeard(t *testing.T) {
+	w := newWorld(t)
+	w.pair()
+	w.release()
+	c := w.dial()
+	for n, operation := range []string{"tab.touch", "system.status"} {
+		cn := c.conn
+		assert.NilError(t, w.owner.Process.Signal(syscall.SIGSTOP)) // it reads nothing more
+		res := make(chan error, 1)
+		go func() {
+			_, err := c.Command(context.Background(), wire.Command{ID: "1", Operation: operation, Session: wire.Session{Key: "default"}}, nil)
+			res <- err
+		}()
+		for waits := 0; waits == 0; {
+			cn.mu.Lock()
+			waits = len(cn.waiters)
+			cn.mu.Unlock()
+		}
+		assert.NilError(t, w.owner.Process.Kill()) // the start of the next one reaps it
+		assert.NilError(t, <-res)
+		assert.Equal(t, w.starts.Load(), int32(n+2))
+	}
+	assert.DeepEqual(t, w.effects(), []string{"1"})
 }
 
 // TestAStaleOwnerFile: what an owner that was killed has left behind, even with
