@@ -145,12 +145,18 @@ func (c *Connector) route(f *wire.EventFrame) error {
 
 // unloaded notes that Chrome has discarded the page of a tab that keeps its id:
 // what is attached to it is looked at, and the page loaded, before it is used.
+// A tab whose renderer has crashed is called unloaded too. Its debugger hears of
+// the crash, and whoever works with the tab decides whether it is loaded again.
 func (c *Connector) unloaded(f *wire.EventFrame) {
 	id, err := arg[int](f, 0)
 	if err != nil {
 		return
 	}
-	if change, err := arg[struct{ Status string }](f, 1); err != nil || change.Status != unloaded {
+	tab, err := arg[struct {
+		Status    string
+		Discarded bool
+	}](f, 2)
+	if err != nil || tab.Status != unloaded || !tab.Discarded {
 		return
 	}
 	c.mu.Lock()

@@ -83,6 +83,16 @@ func (s *sleeper) moveLocked(from, to int) {
 	s.w.event("tabs.onReplaced", to, from)
 }
 
+// unloads has Chrome tell that the page of a tab is not loaded any more.
+func (s *sleeper) unloads(id int, discarded bool) {
+	change := map[string]any{"status": unloaded}
+	if discarded {
+		change["discarded"] = true
+	}
+	s.w.event("tabs.onUpdated", id, change, map[string]any{"id": id, "status": unloaded, "discarded": discarded})
+	synctest.Wait()
+}
+
 func (s *sleeper) discard(id int) { s.set(func() { s.status[id] = unloaded }) }
 
 func (s *sleeper) set(fn func()) {
@@ -134,11 +144,24 @@ func TestADiscardedTabThatKeepsItsId(t *testing.T) {
 	sleeping(t, func(t *testing.T, s *sleeper) {
 		tab := s.attachedTab(1)
 		s.discard(1)
-		s.w.event("tabs.onUpdated", 1, map[string]string{"status": unloaded}, map[string]any{"id": 1, "status": unloaded})
-		synctest.Wait()
+		s.unloads(1, true)
 		assert.NilError(t, tab.Attach(t.Context()))
 		assert.Equal(t, s.count("tabs.reload"), 1)
 		assert.NilError(t, evaluate(t.Context(), tab))
+	})
+}
+
+// TestACrashedTabIsNotLoadedAgain: Chrome calls it unloaded, as one that it has
+// discarded. Its debugger stays, and nothing is loaded that nobody asked for.
+func TestACrashedTabIsNotLoadedAgain(t *testing.T) {
+	sleeping(t, func(t *testing.T, s *sleeper) {
+		tab := s.attachedTab(1)
+		before := tab.Attachment()
+		s.discard(1) // to chrome.tabs it looks the same
+		s.unloads(1, false)
+		assert.NilError(t, tab.Attach(t.Context()))
+		assert.Equal(t, tab.Attachment(), before)
+		assert.Equal(t, s.count("tabs.reload"), 0)
 	})
 }
 
