@@ -65,7 +65,7 @@ var navigateCases = []drivertest.Case{
 		assert.Equal(s.T, s.Eval("document.readyState"), `"complete"`)
 	}},
 	{Name: "navigate--never-loads", Do: func(s *drivertest.Scenario) {
-		e := s.Fail("page.navigate", map[string]any{"url": s.Site.URL("navigate/never-loads.html"), "waitUntilLoad": true, "timeoutMs": 700},
+		e := s.Fail("page.navigate", map[string]any{"url": s.Site.URL("navigate/never-loads.html"), "waitUntilLoad": true, "timeoutMs": 2500},
 			op.OutcomeUnknown, op.DeadlineExceeded)
 		assert.Assert(s.T, strings.Contains(e.Message, "shows the new page"), e.Message)
 	}},
