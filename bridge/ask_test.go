@@ -53,9 +53,7 @@ func press(r *rig, id string) {
 }
 
 func TestAskEndsWhenTheUserPressesDone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = asking
 		p := r.dial()
 		defer p.close()
@@ -86,9 +84,7 @@ func TestAskEndsWhenTheUserPressesDone(t *testing.T) {
 }
 
 func TestAskEndsWithItsTime(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = asking
 		p := r.dial()
 		defer p.close()
@@ -101,9 +97,7 @@ func TestAskEndsWithItsTime(t *testing.T) {
 }
 
 func TestACanceledAskIsTakenBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = asking
 		p := r.dial()
 		defer p.close()
@@ -124,9 +118,7 @@ func TestACanceledAskIsTakenBack(t *testing.T) {
 }
 
 func TestAskThatCannotBeShown(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = asking
 		r.browser.fail = func(call string) (error, bool) {
 			if call == "ask.show" {
@@ -155,9 +147,7 @@ func TestAskThatCannotBeShown(t *testing.T) {
 // TestAskIsShownAgain loses the popup's contents, as a new start of the
 // browser does, while a question is open.
 func TestAskIsShownAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = asking
 		p := r.dial()
 		defer p.close()

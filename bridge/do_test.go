@@ -49,9 +49,7 @@ func (p *program) outcome(id string) CommandOutcome {
 }
 
 func TestAListRunsEachStepAsACommandOfItsOwn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = func(_ context.Context, call *Call) (op.Result, error) {
 			call.Progress(1, 2, "half of "+call.ID)
 			return op.Result{Value: json.RawMessage(`{}`), Text: "text of " + call.ID}, nil
@@ -88,9 +86,7 @@ func TestAListRunsEachStepAsACommandOfItsOwn(t *testing.T) {
 }
 
 func TestAListStopsAtTheFirstStepThatIsNotDone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = func(_ context.Context, call *Call) (op.Result, error) {
 			if call.ID == "x/2" {
 				return op.Result{}, op.Reject(op.StaleActionRef, "el-1 is gone").WithHint("look again")
@@ -115,11 +111,7 @@ func TestAListStopsAtTheFirstStepThatIsNotDone(t *testing.T) {
 }
 
 func TestAListIsCheckedBeforeItsFirstStep(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		f := wantError(t, p.do(doOf("a", "page.click", "page.fly")), op.Invalid, op.UnknownTool)
 		assert.Assert(t, strings.Contains(f.Message, `field "steps[1].tool" is "page.fly"`), f.Message)
 		f = wantError(t, p.do(doOf("b", "page.click", "do {\"steps\":[]}")), op.Invalid, op.InvalidInput)
@@ -129,9 +121,7 @@ func TestAListIsCheckedBeforeItsFirstStep(t *testing.T) {
 }
 
 func TestLockEndsAList(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("x/2")
 		r.handler.run = g.run
 		p := r.dial()
@@ -149,9 +139,7 @@ func TestLockEndsAList(t *testing.T) {
 }
 
 func TestCancelingAListCancelsItsStep(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("x/1")
 		r.handler.run = g.run
 		p := r.dial()
@@ -170,9 +158,7 @@ func TestCancelingAListCancelsItsStep(t *testing.T) {
 // TestAListIsBoundedAsAWhole gives a list three waits of 120 s: it ends after
 // 300 s, in the third.
 func TestAListIsBoundedAsAWhole(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = func(ctx context.Context, _ *Call) (op.Result, error) {
 			timer := time.NewTimer(120 * time.Second)
 			defer timer.Stop()
@@ -197,9 +183,7 @@ func TestAListIsBoundedAsAWhole(t *testing.T) {
 // TestWhatPassesByPassesAList shows that a list keeps the session's other
 // commands in order, and lets by what it may be waiting for.
 func TestWhatPassesByPassesAList(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("x/1")
 		r.handler.run = g.run
 		p := r.dial()
@@ -218,9 +202,7 @@ func TestWhatPassesByPassesAList(t *testing.T) {
 // TestTheStepsOfAListFindRoom fills the mailbox: a list that was admitted is
 // not stopped by it.
 func TestTheStepsOfAListFindRoom(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		var ids []string
 		for i := range maxAdmitted {
 			ids = append(ids, fmt.Sprint("w", i))
@@ -290,11 +272,7 @@ func TestAListAfterAKill(t *testing.T) {
 
 // TestAListThatOnlyReads is a read itself: it is not in the journal.
 func TestAListThatOnlyReads(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		assert.Equal(t, listed(t, p.do(doOf("x", "page.snapshot", "tab.list"))).Done, 2)
 		assert.Equal(t, p.outcome("x").State, "unknown")
 	})
@@ -303,11 +281,7 @@ func TestAListThatOnlyReads(t *testing.T) {
 // TestTabsOfAList shows that a step works in the tab that the step before it
 // made.
 func TestTabsOfAList(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		out := listed(t, p.do(doOf("x", "tab.new", "page.click", "tab.close", "tab.list")))
 		assert.Equal(t, out.Done, 4)
 		assert.Equal(t, string(out.Steps[3].Value), "[]")

@@ -58,11 +58,7 @@ func TestJournalAfterAKill(t *testing.T) {
 }
 
 func TestJournalIsWrittenBeforeTheEffectAndBeforeTheAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.handler.run = func(_ context.Context, call *Call) (op.Result, error) {
 			e, found, err := r.srv.store.entry(call.ID)
 			assert.Check(t, err)
@@ -86,11 +82,7 @@ func TestJournalIsWrittenBeforeTheEffectAndBeforeTheAnswer(t *testing.T) {
 // TestAnAnswerThatNoFrameCanHold tells a read as one without effect, and what
 // may have had one as done.
 func TestAnAnswerThatNoFrameCanHold(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.handler.run = func(context.Context, *Call) (op.Result, error) {
 			return op.NewResult(strings.Repeat("x", wire.FrameBytes))
 		}
@@ -101,11 +93,7 @@ func TestAnAnswerThatNoFrameCanHold(t *testing.T) {
 }
 
 func TestALargeResultIsKeptAsDigest(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.handler.run = func(context.Context, *Call) (op.Result, error) {
 			return op.NewResult(strings.Repeat("x", journalResult+1))
 		}
@@ -173,11 +161,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 // TestAnOutcomeThatTheDiskDidNotTake is told as unknown by whoever asks later:
 // it was once told as neither done nor failed.
 func TestAnOutcomeThatTheDiskDidNotTake(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		c := cmd("lost", "page.click", `{}`)
 		assert.NilError(t, r.srv.store.begin(journalEntry{ID: c.ID, Operation: c.Operation, Digest: commandDigest(c), State: journalExecuting}))
 		f := wantError(t, p.do(c), op.OutcomeUnknown, op.StateUnreadable)
@@ -271,9 +255,7 @@ func TestStateOfADamagedFile(t *testing.T) {
 // TestAnswersAreToldAgainAsTheyWere: what a caller is told later is, byte for
 // byte, what was told first. The journal once wrote "&" in another way.
 func TestAnswersAreToldAgainAsTheyWere(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = func(context.Context, *Call) (op.Result, error) {
 			return op.Result{Value: json.RawMessage(`{"url":"https://example.test/?a=1&b=<2>"}`), Text: "a & b"}, nil
 		}

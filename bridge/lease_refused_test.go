@@ -88,11 +88,7 @@ func TestAnotherDebuggerIsRemembered(t *testing.T) {
 
 // TestDoctorHearsOfLostTabs: with the time at which it was seen.
 func TestDoctorHearsOfLostTabs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		time.Sleep(time.Minute)
 		r.browser.restart()

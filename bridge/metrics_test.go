@@ -111,11 +111,7 @@ func TestMetricsReaderIsStrict(t *testing.T) {
 }
 
 func TestMetricsMove(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		before := mustRead(t, r.srv)
 		assert.Equal(t, before[`pi_chrome_clients`], 1.0)
 		assert.Equal(t, before[`pi_chrome_commands_total{operation="page.click",outcome="ok"}`], 0.0)

@@ -85,11 +85,7 @@ func TestAClosedBrowserIsTold(t *testing.T) {
 
 // Who has just lost a worker that may sleep waits for as long as it may.
 func TestPatienceWithASleepingWorker(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		time.Sleep(time.Minute) // not a young owner
 		r.browser.mu.Lock()
 		r.browser.lost = time.Now()

@@ -174,11 +174,7 @@ func TestOriginsOfAPolicy(t *testing.T) {
 
 // TestWhatADeniedPageShowsIsWithheld: the command itself led there.
 func TestWhatADeniedPageShowsIsWithheld(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		own := recordsOf(r.srv)[0].TabID
 		p.setPolicy(t, `{"version":1,"origins":{"deny":["https://bad.test"]}}`)
@@ -210,9 +206,7 @@ func TestWhatADeniedPageShowsIsWithheld(t *testing.T) {
 }
 
 func TestVerbsAndPaceOfAPolicy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runClaims
 		p := r.dial()
 		defer p.close()

@@ -211,11 +211,7 @@ func TestATakenTab(t *testing.T) {
 // TestATakeIsNotOverwritten: who read the record before the user took the tab
 // writes it afterwards.
 func TestATakeIsNotOverwritten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(by("a", cmd("0", "page.click", `{}`))))
 		before := r.srv.sessionRecords("a", r.browser.id)[0]
 		assert.Assert(t, r.srv.takeTab(t.Context(), r.browser.id, before.TabID) == nil)
@@ -376,11 +372,7 @@ func TestPopupSocket(t *testing.T) {
 // look at who has it and the start of the command, which no list of commands of
 // that tab knows yet.
 func TestATakeWinsItsRace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(by("a", cmd("0", "page.click", `{}`))))
 		tab := r.srv.sessionRecords("a", r.browser.id)[0].TabID
 		taken := make(chan *op.Error, 1)

@@ -12,11 +12,7 @@ import (
 // TestRefsOfASession: the refs are those of the session's only tab, or of the
 // one that is named; never of another session's, and not of a locked one.
 func TestRefsOfASession(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		refs := func(session string, tab int) []op.Ref {
 			var list []op.Ref
 			assert.NilError(t, p.ask("refs", RefsParams{session, tab}, &list))

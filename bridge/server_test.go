@@ -224,9 +224,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestASilentProgramIsDropped(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		ours, theirs := newPipe()
 		start := time.Now()
 		r.srv.wg.Go(func() { r.srv.serveClient(theirs, func() {}) })

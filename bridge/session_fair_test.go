@@ -21,9 +21,7 @@ import (
 // refused; another session gets in at once; and the dialog that all of it may
 // wait for can be answered.
 func TestOneSessionDoesNotFillAMailbox(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("c0")
 		r.handler.run = g.run
 		p, q := r.dial(), r.dial()
@@ -60,9 +58,7 @@ func TestOneSessionDoesNotFillAMailbox(t *testing.T) {
 // TestACommandThatWaitsForAPlace ends at its deadline and when it is canceled,
 // without effect.
 func TestACommandThatWaitsForAPlace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("c0")
 		r.handler.run = g.run
 		p := r.dial()
@@ -89,9 +85,7 @@ func TestACommandThatWaitsForAPlace(t *testing.T) {
 
 // TestSessionsTakeTurnsInALane: of a tab of the user's that several use.
 func TestSessionsTakeTurnsInALane(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("a0")
 		r.handler.run = g.run
 		p := r.dial()

@@ -756,4 +756,24 @@ func bubble(t *testing.T, fn func(t *testing.T)) {
 	synctest.Test(t, fn)
 }
 
+// withOwner runs a conversation with an owner in virtual time.
+func withOwner(t *testing.T, fn func(t *testing.T, r *rig)) {
+	t.Helper()
+	bubble(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		fn(t, r)
+	})
+}
+
+// withProgram runs a conversation of one program with an owner in virtual time.
+func withProgram(t *testing.T, fn func(t *testing.T, r *rig, p *program)) {
+	t.Helper()
+	withOwner(t, func(t *testing.T, r *rig) {
+		p := r.dial()
+		defer p.close()
+		fn(t, r, p)
+	})
+}
+
 var errLostForTest = fmt.Errorf("%w: the worker ended", op.ErrReplyLost)

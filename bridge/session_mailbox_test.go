@@ -46,9 +46,7 @@ func (g gate) open(id string) { close(g.free[id]) }
 func forTab(id int) string { return fmt.Sprintf(`{"target":{"by":"id","value":%d}}`, id) }
 
 func TestMutationsOfOneTabRunInOrderAndReadsPass(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("a", "b", "c")
 		r.handler.run = g.run
 		p := r.dial()
@@ -74,11 +72,7 @@ func TestMutationsOfOneTabRunInOrderAndReadsPass(t *testing.T) {
 }
 
 func TestCommandsOfOneSessionEnterInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		// Sent without waiting: the new tab is there before the click looks for
 		// it, and gone before the snapshot looks.
 		p.send(cmd("1", "tab.new", `{}`))
@@ -95,9 +89,7 @@ func TestCommandsOfOneSessionEnterInOrder(t *testing.T) {
 }
 
 func TestAtMost64CommandsOfABrowser(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("c0")
 		r.handler.run = g.run
 		p := r.dial()
@@ -122,9 +114,7 @@ func TestAtMost64CommandsOfABrowser(t *testing.T) {
 }
 
 func TestQueueOfOneSessionIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.profiles.setLive(r.browser, false)
 		p := r.dial()
 		defer p.close()
@@ -139,9 +129,7 @@ func TestQueueOfOneSessionIsBounded(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("runs", "waits")
 		r.handler.run = g.run
 		p := r.dial()
@@ -188,9 +176,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestAProgramThatGoesCancelsItsCommands(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("a", "b")
 		r.handler.run = g.run
 		tab := r.browser.open("https://example.test/")
@@ -219,9 +205,7 @@ func TestAProgramThatGoesCancelsItsCommands(t *testing.T) {
 // TestAProgramThatComesBack for a command that it had begun gets its outcome,
 // also when it comes after the end.
 func TestAProgramThatComesBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("a", "b")
 		r.handler.run = g.run
 		one, two := r.browser.open("https://example.test/"), r.browser.open("https://example.test/")
@@ -248,11 +232,7 @@ func TestAProgramThatComesBack(t *testing.T) {
 
 // TestIDsOfSteps are not for programs: their outcome is that of a list's step.
 func TestIDsOfSteps(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		e := wantError(t, p.do(cmd("list/1", "page.click", `{}`)), op.Invalid, op.InvalidInput)
 		assert.Assert(t, strings.Contains(e.Message, `"list/1"`), e.Message)
 		assert.Equal(t, len(r.handler.order()), 0)
@@ -260,9 +240,7 @@ func TestIDsOfSteps(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("runs", "queued", "read", "short")
 		r.handler.run = g.run
 		p := r.dial()
@@ -291,9 +269,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestAHandlerThatDoesNotReturnHoldsItsLaneAndNotItsCaller(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
 		r.handler.run = func(_ context.Context, call *Call) (op.Result, error) {
 			if call.ID == "deaf" {
@@ -318,9 +294,7 @@ func TestAHandlerThatDoesNotReturnHoldsItsLaneAndNotItsCaller(t *testing.T) {
 }
 
 func TestTheSameIDRunsOnceAndAnswersTwice(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("x")
 		r.handler.run = g.run
 		p, q := r.dial(), r.dial()
@@ -367,11 +341,7 @@ func TestWhatAHandlersErrorMeans(t *testing.T) {
 		{"a surprise in a read", "page.snapshot", errors.New("boom"), op.Rejected, op.BrowserOperation},
 		{"a wrapped rejection", "page.click", fmt.Errorf("while: %w", op.Reject(op.TabGone, "gone")), op.Rejected, op.TabGone},
 	}
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		for i, c := range cases {
 			r.handler.run = func(context.Context, *Call) (op.Result, error) { return op.Result{}, c.err }
 			t.Log(c.name)
@@ -389,11 +359,7 @@ func TestWhatAHandlersErrorMeans(t *testing.T) {
 }
 
 func TestAdmissionRefusals(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantError(t, p.do(cmd("1", "page.fly", `{}`)), op.Invalid, op.UnknownTool)
 		wantError(t, p.do(cmd("2", "page.click", `{"bad":1}`)), op.Invalid, op.InvalidInput)
 		c := cmd("3", "page.click", `{}`)
@@ -413,9 +379,7 @@ func TestAdmissionRefusals(t *testing.T) {
 }
 
 func TestProgressReachesTheCaller(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = func(_ context.Context, call *Call) (op.Result, error) {
 			call.Progress(3, 12, "tile")
 			return op.NewResult(1)
@@ -431,9 +395,7 @@ func TestProgressReachesTheCaller(t *testing.T) {
 }
 
 func TestAProgramThatDoesNotReadHoldsUpNobody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		big := make([]byte, 1<<20)
 		for i := range big {
 			big[i] = 'x'
@@ -455,9 +417,7 @@ func TestAProgramThatDoesNotReadHoldsUpNobody(t *testing.T) {
 }
 
 func TestLockWinsEveryRace(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("runs", "waits")
 		r.handler.run = g.run
 		p := r.dial()
@@ -603,9 +563,7 @@ func TestBrowserChoice(t *testing.T) {
 // TestNothingEntersWhileAProfileIsUnpaired: a command that comes while the
 // tabs are being closed makes no tab that nobody closes.
 func TestNothingEntersWhileAProfileIsUnpaired(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		assert.NilError(t, r.srv.store.SaveBinding(t.Context(), Binding{ConnectorID: r.browser.id, Label: "Work", Secret: wire.NewSecret()}))
 		p, q := r.dial(), r.dial()
 		defer p.close()
@@ -667,9 +625,7 @@ func TestAYoungOwnerWaitsForItsBrowsers(t *testing.T) {
 }
 
 func TestNoBrowserPaired(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.profiles.list = nil
 		p := r.dial()
 		defer p.close()

@@ -66,9 +66,7 @@ func (b *fakeBrowser) info(id int) op.Tab {
 }
 
 func TestAClaimChecksEveryDetail(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runClaims
 		p := r.dial()
 		defer p.close()
@@ -106,9 +104,7 @@ func TestAClaimChecksEveryDetail(t *testing.T) {
 }
 
 func TestWhatCannotBeClaimed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runClaims
 		p := r.dial()
 		defer p.close()
@@ -127,9 +123,7 @@ func TestWhatCannotBeClaimed(t *testing.T) {
 }
 
 func TestClaimedTabsAreGivenBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runClaims
 		p := r.dial()
 		defer p.close()
@@ -279,11 +273,7 @@ func TestAnUnusedSessionIsReleased(t *testing.T) {
 
 // TestACommandThatComesDuringTheReleaseGetsANewTab: it waits for its turn.
 func TestACommandThatComesDuringTheReleaseGetsANewTab(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "tab.new", `{}`)))
 		id := recordsOf(r.srv)[0].TabID
 		time.Sleep(sessionMemory + time.Minute)

@@ -49,9 +49,7 @@ func inForeground(c wire.Command) wire.Command {
 }
 
 func TestABackgroundSessionShowsNoTab(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runTabs
 		p := r.dial()
 		defer p.close()
@@ -75,9 +73,7 @@ func TestABackgroundSessionShowsNoTab(t *testing.T) {
 }
 
 func TestTabOperationsNameTheHolder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runTabs
 		p := r.dial()
 		defer p.close()
@@ -96,9 +92,7 @@ func TestTabOperationsNameTheHolder(t *testing.T) {
 }
 
 func TestGroupAndUngroup(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
+	withOwner(t, func(t *testing.T, r *rig) {
 		r.handler.run = runTabs
 		p := r.dial()
 		defer p.close()

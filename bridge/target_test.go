@@ -29,11 +29,7 @@ func tabsOf(b *fakeBrowser) []string {
 func recordsOf(s *Server) []targetRecord { return s.sessionRecords("default", "") }
 
 func TestImplicitTarget(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		// The user's own tab is never used, active or not.
 		mine := r.browser.open("https://mine.test/")
 		r.browser.tabs[0].Active = true
@@ -66,11 +62,7 @@ func TestImplicitTarget(t *testing.T) {
 }
 
 func TestExplicitTarget(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		a := r.browser.open("https://shop.test/cart")
 		b := r.browser.open("https://shop.test/help")
 		c := r.browser.open("chrome://settings/")
@@ -108,11 +100,7 @@ func TestExplicitTarget(t *testing.T) {
 }
 
 func TestATabOfAnotherSessionIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		id := recordsOf(r.srv)[0].TabID
 		other := func(n, operation string) wire.Command {
@@ -138,11 +126,7 @@ func TestATabOfAnotherSessionIsRefused(t *testing.T) {
 }
 
 func TestLimitsOfOwnedTabs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		for i := range maxTabsPerSession {
 			wantOK(t, p.do(cmd(fmt.Sprint(i), "tab.new", `{}`)))
 		}
@@ -166,11 +150,7 @@ func TestLimitsOfOwnedTabs(t *testing.T) {
 }
 
 func TestNoWindowForANewTab(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.browser.windows = []Window{{ID: 1, Type: "popup"}, {ID: 2, Type: "normal", Incognito: true}}
 		wantError(t, p.do(cmd("1", "page.click", `{}`)), op.Rejected, op.ChromeWindowRequired)
 		assert.Equal(t, len(recordsOf(r.srv)), 0)
@@ -228,11 +208,7 @@ func TestAllocationSurvivesACrashAtEachStep(t *testing.T) {
 }
 
 func TestALostAnswerIsFoundAgainWithoutACrash(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.browser.fail = func(call string) (error, bool) {
 			if call == "tabs.create" {
 				return errLostForTest, true
@@ -247,11 +223,7 @@ func TestALostAnswerIsFoundAgainWithoutACrash(t *testing.T) {
 }
 
 func TestTwoTabsWithOneMarkAreNotUsed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.browser.fail = func(call string) (error, bool) {
 			if call == "tabs.create" {
 				return errLostForTest, true
@@ -267,11 +239,7 @@ func TestTwoTabsWithOneMarkAreNotUsed(t *testing.T) {
 }
 
 func TestOwnershipAfterABrowserRestart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		id := recordsOf(r.srv)[0].TabID
 		// The extension was loaded again: another epoch, both ids still match.
@@ -296,11 +264,7 @@ func TestOwnershipAfterABrowserRestart(t *testing.T) {
 }
 
 func TestAStaleTabIsLeftAloneByCleanup(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "tab.new", `{}`)))
 		r.browser.restart()
 		r.srv.reconcile(t.Context(), r.browser, ResetBrowser)
@@ -319,11 +283,7 @@ func TestAStaleTabIsLeftAloneByCleanup(t *testing.T) {
 }
 
 func TestTabEvents(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		old := recordsOf(r.srv)[0]
 		// A discard gives the tab new ids: ownership goes with it.
@@ -357,11 +317,7 @@ func TestTabEvents(t *testing.T) {
 // Invariant 3 of the design: the tab is resolved once, whatever becomes of the
 // command.
 func TestACanceledCommandKeepsTheTabThatItWasGiven(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		hold := make(chan struct{})
 		r.browser.fail = func(call string) (error, bool) {
 			if call == "leave" {
@@ -384,11 +340,7 @@ func TestACanceledCommandKeepsTheTabThatItWasGiven(t *testing.T) {
 }
 
 func TestStatusTellsHowTheSessionStands(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		var st Status
 		assert.NilError(t, p.ask("status", SessionParams{"default"}, &st))
@@ -441,11 +393,7 @@ func TestUnpairClosesTabsAndForgetDoesNot(t *testing.T) {
 
 // TestTabsThatCannotBeListed: what Chrome says is told, and nothing is done.
 func TestTabsThatCannotBeListed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		r.browser.fail = func(call string) (error, bool) {
 			if call == "tabs.query" {
 				return &op.ProtocolError{Method: call, Message: "Tabs cannot be queried right now."}, false
@@ -462,11 +410,7 @@ func TestTabsThatCannotBeListed(t *testing.T) {
 // TestATargetIsNotResolvedAgain: an operation that names another target than
 // the command's own gets none.
 func TestATargetIsNotResolvedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		p := r.dial()
-		defer p.close()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		mine, other := r.browser.open("https://shop.test/"), r.browser.open("https://mail.test/")
 		r.handler.run = func(ctx context.Context, call *Call) (op.Result, error) {
 			_, err := call.Browser.CloseTab(ctx, op.Target{By: "id", Value: op.TargetValue(fmt.Sprint(other.ID))})
