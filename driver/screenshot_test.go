@@ -10,32 +10,14 @@ import (
 
 	"pi-chrome/driver/drivertest"
 	"pi-chrome/driver/op"
+	"pi-chrome/driver/pagecases"
 )
-
-// striped makes the page a stack of bands, each of its own color, of the given
-// height in px, and counts what a picture must not cause.
-func striped(s *drivertest.Scenario, bands, height int) {
-	s.T.Helper()
-	s.Goto("_/frame?text=stripes")
-	s.Eval(fmt.Sprintf(`(() => {
-		document.documentElement.style.background = 'white';
-		document.body.innerHTML = '';
-		document.body.style.margin = 0;
-		for (let i = 0; i < %d; i++) {
-			const d = document.createElement('div');
-			d.style.cssText = 'height:%dpx;background:rgb(' + (i * 37 %% 256) + ',' + (i * 91 %% 256) + ',' + (i * 13 %% 256) + ')';
-			document.body.append(d);
-		}
-		globalThis.seen = [];
-		for (const type of ['scroll', 'resize']) addEventListener(type, () => seen.push(type), true);
-	})()`, bands, height))
-}
 
 // TestScreenshotProgress checks that each tile is told of, and that a lease
 // that was given back is taken anew.
 func TestScreenshotProgress(t *testing.T) {
 	s := start(t, "")
-	striped(s, 30, 100)
+	pagecases.Striped(s, 30, 100)
 	var notes []string
 	d := New(nil)
 	defer d.Close()
@@ -75,7 +57,7 @@ func TestScreenshotBounds(t *testing.T) {
 // never outcome-unknown.
 func TestScreenshotFailures(t *testing.T) {
 	s := start(t, "")
-	striped(s, 20, 100)
+	pagecases.Striped(s, 20, 100)
 	s.Call("page.screenshot", `{}`)
 	r := recorded(s)
 	r.Reset()
@@ -105,7 +87,7 @@ func TestScreenshotFailures(t *testing.T) {
 // BenchmarkScreenshotViewport pictures the viewport of a hidden tab.
 func BenchmarkScreenshotViewport(b *testing.B) {
 	s := start(b, "")
-	striped(s, 100, 100)
+	pagecases.Striped(s, 100, 100)
 	for b.Loop() {
 		s.Call("page.screenshot", `{}`)
 	}
@@ -115,7 +97,7 @@ func BenchmarkScreenshotViewport(b *testing.B) {
 // for one tile.
 func BenchmarkScreenshotTile(b *testing.B) {
 	s := start(b, "")
-	striped(s, 100, 100)
+	pagecases.Striped(s, 100, 100)
 	tiles := 0
 	for b.Loop() {
 		var out ScreenshotOut

@@ -156,9 +156,9 @@ var screenshotCases = []drivertest.Case{
 	}},
 }
 
-// striped makes the page a stack of bands, each of its own color, of the given
-// height in px.
-func striped(s *drivertest.Scenario, bands, height int) {
+// Striped makes the page a stack of bands, each of its own color, of the given
+// height in px, and has it count in seen what a picture must not cause.
+func Striped(s *drivertest.Scenario, bands, height int) {
 	s.T.Helper()
 	s.Goto("_/frame?text=stripes")
 	s.Eval(fmt.Sprintf(`(() => {
@@ -181,7 +181,7 @@ func band(i int) color.RGBA {
 
 func screenshotViewport(s *drivertest.Scenario) {
 	t := s.T
-	striped(s, 10, 100)
+	Striped(s, 10, 100)
 	assert.Equal(t, s.Eval("document.visibilityState"), `"hidden"`)
 	var out shot
 	res := s.Value("page.screenshot", `{"capture":{"kind":"viewport"},"format":"png"}`, &out)
@@ -204,7 +204,7 @@ func screenshotViewport(s *drivertest.Scenario) {
 
 func screenshotTiles(s *drivertest.Scenario) {
 	t := s.T
-	striped(s, 30, 100)
+	Striped(s, 30, 100)
 	s.Eval("scrollTo(0, 333)")
 	all, out := whole(s)
 	dim := out.Dimensions
@@ -228,7 +228,7 @@ func screenshotTiles(s *drivertest.Scenario) {
 // screenshotKeepsScroll checks a page that Chrome scrolls while it pictures
 // what lies beyond the viewport.
 func screenshotKeepsScroll(s *drivertest.Scenario) {
-	striped(s, 30, 100)
+	Striped(s, 30, 100)
 	s.Eval(`(() => {
 		const style = document.createElement('style');
 		style.textContent = '@media (max-height: 300px) { body > div { height: 5px !important } #inner > p { height: 1px !important; margin: 0 } }';
