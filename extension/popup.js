@@ -125,7 +125,10 @@ function show(view) {
   element("detail").textContent = unbroken(view.detail);
   element("command").textContent = view.command ?? "";
   element("command-row").hidden = !view.command;
+  const asks = view.token && element("token-form").hidden;
   element("token-form").hidden = !view.token;
+  // Who opens the popup to pair has the token at hand.
+  if (asks && document.activeElement === document.body) tokenField.focus();
   element("retry").hidden = !view.retry;
   element("reload").hidden = !view.reload;
   element("new-identity").hidden = !view.newIdentity;

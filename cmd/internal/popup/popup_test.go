@@ -119,6 +119,9 @@ func TestPopup(t *testing.T) {
 				a.setup(ctx, p)
 			}
 			wait(t, ctx, p, a.says)
+			if a.name == "unpaired" {
+				assert.Equal(t, string(eval(t, ctx, p, "document.activeElement.id")), `"token"`, "who opens it to pair has the token at hand")
+			}
 			for _, scheme := range []string{"light", "dark"} {
 				params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
 				_, err := cdp.Call(ctx, p.Page, emulation.SetEmulatedMedia, params)
