@@ -1,6 +1,7 @@
 package relaytest
 
 import (
+	_ "embed"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,9 @@ import (
 
 	"pi-chrome/driver/op"
 )
+
+//go:embed testdata/many_tabs.js
+var manyTabsJS string
 
 // listedTabs is how many tabs the browser of BenchmarkTabList has; every third
 // of them was discarded.
@@ -21,13 +25,7 @@ func BenchmarkTabList(b *testing.B) {
 	s := l.Session(b)
 	w := &worker{browser: l.Browser}
 	var made int
-	assert.NilError(b, w.eval(b.Context(), fmt.Sprintf(`(async () => {
-		const ids = [];
-		for (let n = 0; n < %d; n++) ids.push((await chrome.tabs.create({url: "%s/navigate/plain.html?" + n, active: false})).id);
-		while ((await chrome.tabs.query({status: "loading"})).length) await new Promise((done) => setTimeout(done, 100));
-		for (let n = 0; n < ids.length; n += 3) await chrome.tabs.discard(ids[n]);
-		return (await chrome.tabs.query({discarded: true})).length;
-	})()`, listedTabs, l.URL), &made))
+	assert.NilError(b, w.eval(b.Context(), fmt.Sprintf("(%s)(%d, %q)", manyTabsJS, listedTabs, l.URL+"/navigate/plain.html"), &made))
 	assert.Equal(b, made, listedTabs/3)
 	// In turn, so that both have the same machine.
 	var listed, queried []time.Duration
@@ -36,7 +34,7 @@ func BenchmarkTabList(b *testing.B) {
 		assert.Equal(b, len(valueOf[[]op.Tab](b, s.Do("tab.list", map[string]any{}))), 200)
 		listed = append(listed, time.Since(began))
 		var ms float64
-		assert.NilError(b, w.eval(b.Context(), `(async () => { const from = performance.now(); await chrome.tabs.query({}); return performance.now() - from; })()`, &ms))
+		assert.NilError(b, w.eval(b.Context(), "(from => chrome.tabs.query({}).then(() => performance.now() - from))(performance.now())", &ms))
 		queried = append(queried, time.Duration(ms*float64(time.Millisecond)))
 	}
 	b.ReportMetric(p50(listed), "p50-ms")
