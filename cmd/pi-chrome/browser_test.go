@@ -44,11 +44,20 @@ func startBrowser(ts *testscript.TestScript, neg bool, args []string) {
 	browsersOf(ts)[args[0]] = b
 }
 
+// endBrowser closes a browser as its user does, or kills it.
+//
+//	endbrowser NAME [killed]
 func endBrowser(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: endbrowser NAME")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: endbrowser NAME [killed]")
 	}
-	ts.Check(browsersOf(ts)[args[0]].Close())
+	b := browsersOf(ts)[args[0]]
+	if len(args) == 2 {
+		p, err := os.FindProcess(b.PID())
+		ts.Check(err)
+		ts.Check(p.Kill())
+	}
+	ts.Check(b.Close())
 }
 
 // popup opens the extension's popup in the browser and waits until its text

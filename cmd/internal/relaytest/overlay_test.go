@@ -62,6 +62,8 @@ func TestOtherExtensionsFrame(t *testing.T) {
 		assert.Assert(t, strings.Contains(e.Message, "another extension shows a frame") && strings.Contains(strings.ToLower(e.Hint), "close"), "%s: %s (%s)", operation, e.Message, e.Hint)
 		assert.Equal(t, strings.Count(e.Message, "another extension"), 1, e.Message)
 	}
+	told := l.doctor(t)
+	assert.Assert(t, strings.Contains(told, "a part of another extension") && strings.Contains(told, "close that extension's overlay"), told)
 	drivertest.Eval(t, user, hide)
 	assert.Equal(t, s.Do("page.evaluate", map[string]any{"expression": "document.title"}).Text, "Sign in")
 	s.Do("input.click", map[string]any{"selector": "#enter"})
