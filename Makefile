@@ -51,7 +51,7 @@ laws: # imports, sizes, links and the like; the test behind it says which
 QUICK := ./cdpmodel/... ./driver/op ./bridge/wire ./bridge/client ./cmd/internal/artifact ./cmd/internal/cli ./cmd/internal/install ./cmd/internal/owner ./extension ./fixtures
 
 race: needs ## all Go tests under the race detector
-	$(GOTEST) -race -timeout 40m ./...
+	$(GOTEST) -race -timeout 80m $(LONGEST) ./...
 
 quickrace: # the packages without a browser under the race detector
 	$(GOTEST) -race -timeout 10m $(QUICK)
