@@ -63,6 +63,7 @@ type Connector struct {
 
 	tabs     map[int]*Tab
 	former   map[int]*Tab    // by an id that onReplaced took away, until its onDetach
+	moved    map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
 	canceled bool            // the user pressed Cancel on the banner
 	restored []LeaseRecord   // that an owner before has left, until the first connection
 	debugged time.Time       // when a debugger session ended last
@@ -117,6 +118,7 @@ func newConnector(r *Relay, b Binding) *Connector {
 		pending: map[uint64]*call{},
 		tabs:    map[int]*Tab{},
 		former:  map[int]*Tab{},
+		moved:   map[int]int{},
 	}
 	c.hooks.wake = make(chan struct{}, 1)
 	return c
@@ -599,6 +601,7 @@ func (c *Connector) resetLocked(reason ResetReason, workerGone bool) func() {
 	if reason == ResetBrowser {
 		clear(c.tabs)
 		clear(c.former)
+		clear(c.moved)
 		c.refused = nil // their ids mean nothing any more
 	}
 	c.bumpLocked()

@@ -183,6 +183,10 @@ func (c *Connector) replaced(oldID, newID int) {
 		t.key.TabID, t.key.TargetID = newID, ""
 		t.mu.Unlock()
 	}
+	if len(c.moved) == maxHookQueue {
+		clear(c.moved) // of hooks that were dropped
+	}
+	c.moved[oldID] = newID
 	c.mu.Unlock()
 	h := c.relay.opts.Hooks.TabReplaced
 	c.hook(func() {
@@ -197,7 +201,25 @@ func (c *Connector) replaced(oldID, newID int) {
 		if h != nil {
 			h(c, oldID, newID)
 		}
+		c.mu.Lock()
+		delete(c.moved, oldID)
+		c.mu.Unlock()
 	})
+}
+
+// MovedTo returns the id that a tab has now when Chrome has told of a new one
+// and the hook about it has not run to its end; else the id itself.
+func (c *Connector) MovedTo(tabID int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range len(c.moved) { // it may have moved again
+		to, ok := c.moved[tabID]
+		if !ok {
+			break
+		}
+		tabID = to
+	}
+	return tabID
 }
 
 // hook queues a hook. When too many wait, they are dropped and everything is

@@ -205,6 +205,7 @@ type profile interface {
 	Tabs(ctx context.Context) ([]op.Tab, error)
 	TabInfo(ctx context.Context, tabID int) (op.Tab, error)
 	Tab(ctx context.Context, tabID int) (*Tab, error)
+	MovedTo(tabID int) int
 	Targets(ctx context.Context) ([]DebugTarget, error)
 	Windows(ctx context.Context) ([]Window, error)
 	CreateTab(ctx context.Context, o CreateTab) (op.Tab, error)

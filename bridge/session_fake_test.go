@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,6 +142,7 @@ type fakeBrowser struct {
 	left    []int // tabs that left the bootstrap page
 	attach  func(tabID int) error
 	grouped map[int]int
+	moved   map[int]int
 	asked   string // the question that the popup shows: its id and text
 
 	activated []int
@@ -232,6 +234,20 @@ func (b *fakeBrowser) Tab(ctx context.Context, id int) (t *Tab, err error) {
 		return nil
 	})
 	return t, err
+}
+
+// discard gives a tab another id and another target, and says so to MovedTo.
+func (b *fakeBrowser) discard(id, to int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tabs[b.indexLocked(id)].ID, b.targets[to] = to, fmt.Sprint("TARGET-of-", to)
+	b.moved = map[int]int{id: to}
+}
+
+func (b *fakeBrowser) MovedTo(id int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return cmp.Or(b.moved[id], id)
 }
 
 func (b *fakeBrowser) Targets(ctx context.Context) (list []DebugTarget, err error) {

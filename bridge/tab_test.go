@@ -455,8 +455,9 @@ func TestClosedTab(t *testing.T) {
 // TestDiscardedTab keeps its object under another id and target.
 func TestDiscardedTab(t *testing.T) {
 	type pair struct{ from, to int }
-	replaced := make(chan pair, 1)
+	var replaced chan pair
 	conversation(t, Hooks{TabReplaced: func(_ *Connector, from, to int) { replaced <- pair{from, to} }}, func(t *testing.T, p *fakeProfile) {
+		replaced = make(chan pair) // the hook ends when it is read
 		w := p.worker().open()
 		tab := p.attachedTab(1)
 		var heard recorder
@@ -468,6 +469,8 @@ func TestDiscardedTab(t *testing.T) {
 		p.mu.Unlock()
 		w.event("tabs.onReplaced", 8, 1)
 		w.event("debugger.onDetach", debuggee{TabID: 1}, "target_closed")
+		synctest.Wait()
+		assert.Equal(t, p.connector().MovedTo(1), 8) // before the hook has ended
 		assert.Equal(t, <-replaced, pair{1, 8})
 		synctest.Wait() // the hook and the tab's stream go side by side
 		assert.DeepEqual(t, tab.Key(), op.TabKey{BrowserEpoch: "browser-1", TabID: 8, TargetID: "target-8"})
@@ -477,6 +480,7 @@ func TestDiscardedTab(t *testing.T) {
 		same, err := p.connector().Tab(t.Context(), 8)
 		assert.NilError(t, err)
 		assert.Check(t, same == tab)
+		assert.Equal(t, p.connector().MovedTo(1), 1)
 		_, err = p.connector().Tab(t.Context(), 1)
 		assert.ErrorIs(t, err, &op.Error{Code: op.TabGone})
 	})

@@ -367,6 +367,9 @@ func (s *Server) ambiguous(ctx context.Context, key string, p profile, owned []t
 func (s *Server) ready(ctx context.Context, p profile, r targetRecord) (resolvedTab, *op.Error) {
 	t, err := p.Tab(ctx, r.TabID)
 	if errors.Is(err, &op.Error{Code: op.TabGone}) {
+		if now, moved := s.follow(p, r); moved {
+			return s.ready(ctx, p, now)
+		}
 		return resolvedTab{}, s.lose(r, staleMissing)
 	}
 	if err != nil {
@@ -396,6 +399,21 @@ func (s *Server) ready(ctx context.Context, p profile, r targetRecord) (resolved
 	}
 	s.remember(p.ID(), r.TabID, key)
 	return resolvedTab{id: r.TabID, tab: t, nonce: r.Nonce}, nil
+}
+
+// follow returns an owned record as its tab is now: one that Chrome has
+// discarded has another id, of which its record hears a moment later.
+func (s *Server) follow(p profile, r targetRecord) (now targetRecord, moved bool) {
+	now = r
+	s.mu.Lock()
+	if told := s.records[r.Nonce]; told != nil && told.State == targetOwned {
+		now = *told
+	}
+	s.mu.Unlock()
+	if to := p.MovedTo(now.TabID); to != now.TabID {
+		now.TabID, now.TargetID = to, ""
+	}
+	return now, now.TabID != r.TabID
 }
 
 func (s *Server) lose(r targetRecord, reason string) *op.Error {

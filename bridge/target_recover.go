@@ -78,7 +78,7 @@ func (s *Server) recover(ctx context.Context, p profile, chosen func(targetRecor
 	var del []string
 	open := false
 	for _, r := range records {
-		switch next, keep := s.examine(r, epoch, tabs, targets); {
+		switch next, keep := s.examine(p, r, epoch, tabs, targets); {
 		case !s.still(r):
 			// It was used, found or ended since: what was seen here is older.
 		case !keep:
@@ -120,7 +120,7 @@ func (s *Server) still(r targetRecord) bool {
 
 // examine is the decision about one record. keep is false for a record that
 // nothing stands behind.
-func (s *Server) examine(r targetRecord, epoch string, tabs []op.Tab, targets []DebugTarget) (next targetRecord, keep bool) {
+func (s *Server) examine(p profile, r targetRecord, epoch string, tabs []op.Tab, targets []DebugTarget) (next targetRecord, keep bool) {
 	if r.State == targetAllocating {
 		var hits []op.Tab
 		for _, t := range tabs {
@@ -139,6 +139,9 @@ func (s *Server) examine(r targetRecord, epoch string, tabs []op.Tab, targets []
 		return r, true
 	}
 	now := time.Now().Round(0)
+	if to := p.MovedTo(r.TabID); to != r.TabID {
+		r.TabID, r.TargetID = to, ""
+	}
 	i := slices.IndexFunc(tabs, func(t op.Tab) bool { return t.ID == r.TabID })
 	same := i >= 0 && r.TargetID != "" && targetOf(targets, r.TabID) == r.TargetID
 	switch {

@@ -287,16 +287,22 @@ func TestTabEvents(t *testing.T) {
 		wantOK(t, p.do(cmd("1", "page.click", `{}`)))
 		old := recordsOf(r.srv)[0]
 		// A discard gives the tab new ids: ownership goes with it.
-		r.browser.mu.Lock()
-		r.browser.tabs[0].ID = 77
-		r.browser.targets[77] = "TARGET-new"
-		r.browser.mu.Unlock()
+		r.browser.discard(old.TabID, 77)
 		r.srv.tabReplaced(r.browser, old.TabID, 77)
 		wantOK(t, p.do(cmd("2", "page.click", `{}`)))
 		now := recordsOf(r.srv)[0]
 		assert.Equal(t, now.TabID, 77)
-		assert.Equal(t, now.TargetID, "TARGET-new")
+		assert.Equal(t, now.TargetID, "TARGET-of-77")
 		assert.Assert(t, slices.ContainsFunc(r.handler.forgot, func(k op.TabKey) bool { return k.TabID == old.TabID }))
+		// A command that comes before its record has heard of another discard
+		// finds it all the same, and so does a comparison of all tabs.
+		r.browser.discard(77, 78)
+		wantOK(t, p.do(cmd("2b", "page.click", `{}`)))
+		assert.Equal(t, recordsOf(r.srv)[0].TabID, 78)
+		r.browser.discard(78, 77)
+		r.srv.reconcile(t.Context(), r.browser, ResetGap)
+		now = recordsOf(r.srv)[0]
+		assert.Equal(t, fmt.Sprint(now.State, now.TabID, now.TargetID), "owned77TARGET-of-77")
 		// The user closes it: the next command gets a new one, silently.
 		r.browser.mu.Lock()
 		r.browser.tabs = nil

@@ -170,7 +170,7 @@ func (d *Driver) explain(call *Call, o op.Operation[*Call], input json.RawMessag
 		case op.ConnectorOffline:
 			e.WithHint("open that browser again, then take a snapshot and look before trying again")
 		case op.DebuggerDetached:
-			e.WithHint("take a snapshot and look before trying again: Chrome ended the debugger session, as it does when a frame of another extension, such as a password manager's list, or of an unknown scheme comes into the page")
+			e.WithHint("take a snapshot and look before trying again: Chrome ended the debugger session, as it does when it discards a tab to save memory, or when a frame of another extension, such as a password manager's list, or of an unknown scheme comes into the page")
 		case op.TabGone:
 			e.WithHint("list the tabs, and look for what it may have done before trying again in another one")
 		}

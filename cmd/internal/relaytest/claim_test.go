@@ -3,6 +3,7 @@ package relaytest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,13 @@ func claims(t *testing.T, l *Lane) {
 	assert.Assert(t, list[0].Connected && list[0].Browser != "" && list[0].SessionTabs == 0, "%+v", list)
 }
 
+// executing reports whether a command of the session runs.
+func (s *Session) executing(t *testing.T) bool {
+	st, err := owner.Status(t.Context(), s.Client, s.Key)
+	assert.NilError(t, err)
+	return st.Session.Executing == 1
+}
+
 // discards throws tabs out of memory, which gives each a new id: the session's
 // right, and the user's claim, go along.
 func discards(t *testing.T, l *Lane) {
@@ -112,6 +120,39 @@ func discards(t *testing.T, l *Lane) {
 		var now int
 		assert.NilError(t, w.eval(t.Context(), fmt.Sprintf(`chrome.tabs.discard(%d).then((tab) => tab.id)`, id), &now))
 		return now
+	}
+	for name, c := range map[string]struct {
+		operation string
+		input     map[string]any
+		kind      op.Kind
+	}{
+		"a script":  {"page.evaluate", map[string]any{"expression": "document.title = 'under way', new Promise(() => {})"}, op.OutcomeUnknown},
+		"a reading": {"page.wait", map[string]any{"condition": map[string]any{"by": "textContains", "value": "never"}, "timeoutMs": 60_000}, op.Rejected},
+	} {
+		t.Run("midway "+name, func(t *testing.T) {
+			s := l.Session(t)
+			tab := s.tab("tab.new", map[string]any{"url": l.URL + "/navigate/plain.html?midway"})
+			s.Do("page.snapshot", map[string]any{}) // the debugger is attached
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Run(c.operation, c.input)
+				done <- err
+			}()
+			until(t, 10*time.Second, "the command is under way", func() bool {
+				return s.executing(t) && (c.kind == op.Rejected || s.listed(tab.ID).Title == "under way")
+			})
+			id := discard(s, tab.ID)
+			e := op.AsError(<-done)
+			assert.Equal(t, e.Kind, c.kind, e.Message)
+			if c.kind == op.OutcomeUnknown {
+				assert.Equal(t, e.Code, op.DebuggerDetached, e.Message)
+				assert.Assert(t, strings.Contains(e.Hint, "discards"), e.Hint)
+			}
+			// The tab is the session's still, and works: no command gets
+			// between the new id and its record.
+			assert.Equal(t, s.Do("page.evaluate", map[string]any{"expression": "document.title"}).Text, "Plain")
+			assert.Assert(t, s.listed(id).Owned)
+		})
 	}
 	for _, own := range []bool{true, false} {
 		t.Run(fmt.Sprintf("own=%v", own), func(t *testing.T) {
