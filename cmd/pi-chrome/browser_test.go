@@ -22,6 +22,22 @@ func browsersOf(ts *testscript.TestScript) browsers {
 	return ts.Value(browsersKey{}).(browsers)
 }
 
+type displayKey struct{}
+
+// startDisplay gives the browsers that the script starts from now on windows, on
+// a display of their own.
+func startDisplay(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: display")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	d, err := direct.StartDisplay(ctx)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(d.Close()) })
+	*ts.Value(displayKey{}).(**direct.Display) = d
+}
+
 // startBrowser starts a browser with the extension of a folder, as a person
 // would have loaded it. It ends with the script, or with `endbrowser NAME`.
 //
@@ -37,6 +53,9 @@ func startBrowser(ts *testscript.TestScript, neg bool, args []string) {
 	o := direct.Options{ExtensionDir: ts.MkAbs(args[1])}
 	if len(args) == 3 {
 		o.UserDataDir = ts.MkAbs(args[2])
+	}
+	if d := *ts.Value(displayKey{}).(**direct.Display); d != nil {
+		o.Headful, o.Env = true, d.Env()
 	}
 	b, err := direct.Launch(ctx, &o)
 	ts.Check(err)

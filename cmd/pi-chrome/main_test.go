@@ -26,6 +26,7 @@ import (
 	"pi-chrome/bridge/client"
 	"pi-chrome/cmd/internal/owner"
 	"pi-chrome/cmd/internal/sandbox"
+	"pi-chrome/driver/direct"
 	"pi-chrome/extension"
 	"pi-chrome/fixtures"
 )
@@ -73,6 +74,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("PI_CHROME_SESSION", session)
 			env.Values[browsersKey{}] = browsers{}
+			env.Values[displayKey{}] = new(*direct.Display)
 			env.Setenv("SITE", server.URL)
 			env.Setenv("EXTENSION", extension.ID)
 			env.Values[siteKey{}] = site
@@ -112,6 +114,7 @@ func TestScripts(t *testing.T) {
 			"isgone":    isGone,
 
 			"browser":    startBrowser,
+			"display":    startDisplay,
 			"endbrowser": endBrowser,
 			"servesite":  serveSite,
 			"popup":      popup,

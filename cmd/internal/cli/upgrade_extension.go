@@ -285,7 +285,7 @@ func (u upgrade) connected(ctx context.Context, before bridge.ProfileStatus, wan
 				return "", u.elsewhere(before, before.Refused.DisplayVersion, want)
 			}
 			return "", op.Unknown(op.DeadlineExceeded, "the extension of %q was told to reload and has not connected again", before.Label).WithCause(ctx.Err()).
-				WithHint("look whether it is switched on in chrome://extensions and whether errors are shown there; pi-chrome status says when it is back")
+				WithHint("look in chrome://extensions whether Developer mode is on, without which Chrome leaves it off, whether it is switched on and whether errors are shown there; pi-chrome status says when it is back")
 		}
 	}
 }
