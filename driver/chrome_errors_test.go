@@ -37,6 +37,10 @@ func TestEachLossHasItsWords(t *testing.T) {
 			op.OutcomeUnknown, op.TabGone, "the tab is gone, it was closed", "list the tabs"},
 		"debugger detached": {fmt.Errorf(press+"%w: %w", op.ErrDetached, op.ErrReplyLost), 1,
 			op.OutcomeUnknown, op.DebuggerDetached, "debugger detached", "take a snapshot"},
+		"debugger detached between press and release": {cleared(fmt.Errorf(press+"%w: %w", op.ErrDetached, op.ErrNotDelivered)), 1,
+			op.OutcomeUnknown, op.DebuggerDetached, "debugger detached", "take a snapshot and look before trying again: Chrome ended the debugger session"},
+		"browser gone between press and release": {cleared(fmt.Errorf(press+"%w: %w", gone, op.ErrNotDelivered)), 1,
+			op.OutcomeUnknown, op.ConnectorOffline, "may have changed the page", "open that browser again, then take a snapshot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := New(nil)

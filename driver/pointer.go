@@ -149,10 +149,20 @@ func (c *Call) cause(err error) error {
 }
 
 // cleared is an error after something was already pressed: that a later event
-// was not delivered must not pass for "had no effect".
+// was not delivered must not pass for "had no effect". What else is known of it
+// stays.
 func cleared(err error) error {
 	if errors.Is(err, op.ErrNotDelivered) {
-		return errors.New(err.Error())
+		return lateError{err}
 	}
 	return err
+}
+
+// lateError is an error that is anything but op.ErrNotDelivered.
+type lateError struct{ err error }
+
+func (e lateError) Error() string { return e.err.Error() }
+
+func (e lateError) Is(target error) bool {
+	return target != op.ErrNotDelivered && errors.Is(e.err, target)
 }
