@@ -110,7 +110,7 @@ func (*devtools) Subscribe(string) (<-chan jsonv2.Value, func()) { return nil, f
 
 // relayTab is a tab of a browser with the extension, reached by a relay in this
 // process; and tabs of the same browser over its WebSocket and its pipe.
-func relayTab(b *testing.B) (*bridge.Tab, *devtools, *direct.Page) {
+func relayTab(b testing.TB) (*bridge.Tab, *devtools, *direct.Page) {
 	b.Helper()
 	relay, err := bridge.NewRelay(bridge.RelayOptions{ExtensionID: extension.ID, Bindings: &memory{all: map[string]bridge.Binding{}}})
 	assert.NilError(b, err)
