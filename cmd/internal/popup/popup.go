@@ -5,6 +5,7 @@ package popup
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"regexp"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
-	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -150,17 +150,20 @@ func (p *Popup) Rename(ctx context.Context, label string) error {
 	return p.enter(ctx)
 }
 
+//go:embed focus.js
+var focusJS string
+
+// focus gives an element the focus. It is found and focused in one step: the
+// popup makes its rows anew when it hears something.
 func (p *Popup) focus(ctx context.Context, selector string) error {
-	doc, err := cdp.Call(ctx, p.Page, dom.GetDocument, dom.GetDocumentParams{})
-	if err != nil {
-		return fmt.Errorf("reading the popup: %w", err)
-	}
-	node, err := cdp.Call(ctx, p.Page, dom.QuerySelector, dom.QuerySelectorParams{NodeID: doc.Root.NodeID, Selector: selector})
+	yes := true
+	res, err := cdp.Call(ctx, p.Page, runtime.Evaluate, runtime.EvaluateParams{ReturnByValue: &yes,
+		Expression: fmt.Sprintf("(%s)(%q)", focusJS, selector)})
 	if err != nil {
 		return fmt.Errorf("finding %s in the popup: %w", selector, err)
 	}
-	if _, err = cdp.Call(ctx, p.Page, dom.Focus, dom.FocusParams{NodeID: node.NodeID}); err != nil {
-		return fmt.Errorf("%s of the popup cannot have the focus: %w", selector, err)
+	if string(res.Result.Value) != "true" {
+		return fmt.Errorf("%s of the popup cannot have the focus", selector)
 	}
 	return nil
 }
