@@ -52,7 +52,8 @@ func PlanTiles(g Geometry) (TilePlan, error) {
 	if err := g.check(); err != nil {
 		return TilePlan{}, err
 	}
-	n := math.Ceil(g.Height / g.ViewportHeight)
+	// A rest of a billionth of a tile is rounding, and no tile.
+	n := max(1, math.Ceil(g.Height/g.ViewportHeight-1e-9))
 	if n > MaxTiles {
 		return TilePlan{}, &PlanError{fmt.Sprintf("Screenshot capture requires %s tiles; maximum is %d", whole(n), MaxTiles), "tiles"}
 	}
