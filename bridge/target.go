@@ -410,10 +410,17 @@ func (s *Server) follow(p profile, r targetRecord) (now targetRecord, moved bool
 		now = *told
 	}
 	s.mu.Unlock()
-	if to := p.MovedTo(now.TabID); to != now.TabID {
-		now.TabID, now.TargetID = to, ""
-	}
+	now = moveRecord(p, now)
 	return now, now.TabID != r.TabID
+}
+
+// moveRecord returns a record with the id that its tab has now. The target of
+// a new id is not known: it is read when the tab is used.
+func moveRecord(p profile, r targetRecord) targetRecord {
+	if to := p.MovedTo(r.TabID); to != r.TabID {
+		r.TabID, r.TargetID = to, ""
+	}
+	return r
 }
 
 func (s *Server) lose(r targetRecord, reason string) *op.Error {

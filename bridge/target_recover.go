@@ -139,9 +139,7 @@ func (s *Server) examine(p profile, r targetRecord, epoch string, tabs []op.Tab,
 		return r, true
 	}
 	now := time.Now().Round(0)
-	if to := p.MovedTo(r.TabID); to != r.TabID {
-		r.TabID, r.TargetID = to, ""
-	}
+	r = moveRecord(p, r)
 	i := slices.IndexFunc(tabs, func(t op.Tab) bool { return t.ID == r.TabID })
 	same := i >= 0 && r.TargetID != "" && targetOf(targets, r.TabID) == r.TargetID
 	switch {

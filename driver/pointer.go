@@ -158,7 +158,8 @@ func cleared(err error) error {
 	return err
 }
 
-// lateError is an error that is anything but op.ErrNotDelivered.
+// lateError is an error that is anything but op.ErrNotDelivered. It is not
+// unwrapped: an *op.Error in it may say that nothing was done.
 type lateError struct{ err error }
 
 func (e lateError) Error() string { return e.err.Error() }

@@ -184,7 +184,7 @@ func (c *Client) Command(ctx context.Context, cmd wire.Command, progress Progres
 		if !errors.Is(err, errLost) {
 			break
 		}
-		res, cn, err = c.recover(ctx, cn, sent, &heard, tell)
+		res, cn, err = c.recover(ctx, cn, sent, heard, tell)
 	}
 	if errors.Is(err, errLost) {
 		err = sent.blind(err)
@@ -304,7 +304,7 @@ func (m message) blind(cause error) *op.Error {
 // it, was lost: before is the connection that it was sent on. It returns the
 // connection that it asked on, with errLost when that was lost too. heard says
 // whether an owner has told something of the command.
-func (c *Client) recover(ctx context.Context, before *conn, m message, heard *bool, progress Progress) (*wire.Result, *conn, error) {
+func (c *Client) recover(ctx context.Context, before *conn, m message, heard bool, progress Progress) (*wire.Result, *conn, error) {
 	rctx, cancel := context.WithTimeout(ctx, recoverLimit)
 	defer cancel()
 	cn, err := c.connection(rctx)
@@ -335,7 +335,7 @@ func (c *Client) recover(ctx context.Context, before *conn, m message, heard *bo
 		// got the frame, or it was a read whose answer was lost. Another one
 		// takes what the dead one never spoke of, as if it had been there
 		// first; what had waited there is for its caller to send again.
-		if *heard && cn.ready.BridgeEpoch != before.ready.BridgeEpoch {
+		if heard && cn.ready.BridgeEpoch != before.ready.BridgeEpoch {
 			return nil, cn, op.NotAvailable(op.BridgeStopped, "the owner ended before the command had any effect").
 				WithHint("Send it again: a new owner is running.")
 		}

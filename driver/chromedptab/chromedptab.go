@@ -23,12 +23,16 @@ type Tab interface {
 	cdp.Session
 	// Listen calls fn for every event of the tab, in order.
 	Listen(fn func(op.Event)) (stop func())
+	// Key names the tab; chromedp knows it by the TargetID.
 	Key() op.TabKey
 }
 
 // NewContext returns a context in which chromedp.Run and chromedp.Do act on the
 // tab. cancel ends it and waits for all that was started; it leaves the tab open
-// and attached. When the tab's debugger session ends, the context does.
+// and attached. The first Run begins the connection, which lives as long as the
+// context of that call. When the tab's debugger session ends, the context does.
+// A call of the tab that Chrome refuses is a *cdproto.Error with Chrome's code and
+// words; one that the tab's transport lost has the code -32000 and tells how.
 //
 // Options that choose another target or another browser do not belong here.
 func NewContext(parent context.Context, tab Tab, opts ...chromedp.ContextOption) (ctx context.Context, cancel context.CancelFunc) {
@@ -60,6 +64,7 @@ func (a *allocator) Allocate(ctx context.Context, opts ...chromedp.BrowserOption
 	b, err := chromedp.NewBrowserTransport(open, t, opts...)
 	if err != nil {
 		end()
+		t.wait()
 		return nil, err
 	}
 	a.wg.Go(func() {

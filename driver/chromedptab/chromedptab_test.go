@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
 
 	"pi-chrome/driver/chromedptab"
 	"pi-chrome/driver/drivertest"
@@ -64,9 +65,12 @@ func TestTheTabGoes(t *testing.T) {
 		_, err := chromedp.Run(ctx, chromedp.Evaluate[int]("globalThis.begun = 1, new Promise(() => {})", chromedp.EvalAwaitPromise))
 		forever <- err
 	}()
-	for drivertest.Eval(t, p, "globalThis.begun") != "1" {
-		time.Sleep(5 * time.Millisecond)
-	}
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if drivertest.Eval(t, p, "globalThis.begun") != "1" {
+			return poll.Continue("the script has not begun")
+		}
+		return poll.Success()
+	})
 	assert.NilError(t, p.Detach(t.Context()))
 	assert.Assert(t, <-forever != nil)
 	select {
