@@ -11,10 +11,6 @@ import (
 // holderUser is the holder of a tab that the user has taken over.
 const holderUser = "user"
 
-// popupPatience bounds how long a tab that is taken over waits for what runs
-// in it to end.
-const popupPatience = 5 * time.Second
-
 // popup does what the user asks in the popup of a profile, and tells how things
 // stand then.
 func (s *Server) popup(ctx context.Context, c *Connector, ask wire.PopupAsk) (*wire.Projection, *op.Error) {
@@ -92,15 +88,7 @@ func (s *Server) takeTab(ctx context.Context, connectorID string, tabID int) *op
 	if err := s.saveTaken(taken, "taken", taken.TakenAt); err != nil {
 		return err
 	}
-	over := time.NewTimer(popupPatience)
-	defer over.Stop()
-	for _, c := range hit {
-		select {
-		case <-c.settled:
-		case <-over.C:
-		case <-ctx.Done():
-		}
-	}
+	awaitSettled(ctx, hit)
 	if err := s.letGo(ctx, taken); err != nil {
 		// The session reaches the tab no more; the banner may stay a while.
 		s.log.Warn("giving the debugger of a taken tab back", "connector", connectorID, "tab", tabID, "err", err)

@@ -86,6 +86,7 @@ type Server struct {
 	records   map[string]*targetRecord // by nonce
 	making    map[string]making        // by nonce, of records that are allocating
 	looking   map[string]bool          // connectors whose new tabs are looked for later
+	ending    map[string]bool          // by nonce, of records whose session has to leave the tab now
 	boxes     map[string]*mailbox      // by connector id; "" for commands without a profile
 	leaving   map[string]bool          // connectors that are being unpaired
 	webOffers map[string]webOffer      // of pages, by the number that the page made
@@ -186,6 +187,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 		records:   map[string]*targetRecord{},
 		making:    map[string]making{},
 		looking:   map[string]bool{},
+		ending:    map[string]bool{},
 		boxes:     map[string]*mailbox{},
 		leaving:   map[string]bool{},
 		webOffers: map[string]webOffer{},

@@ -351,14 +351,14 @@ func (s *Server) execute(c *command) {
 		s.mu.Unlock()
 		return // withdrawn
 	}
-	// A lock, and the user who takes the tab, win every race: this is the last
+	// A lock, and whoever the tab has come to, win every race: this is the last
 	// moment before an effect.
 	var no *op.Error
 	if !c.free {
 		no = s.refusedLocked(c.session.Key, time.Now())
 	}
-	if r := s.records[c.target.nonce]; no == nil && r != nil && !r.TakenAt.IsZero() {
-		no = heldError(*r)
+	if no == nil {
+		no = s.passedOnLocked(c)
 	}
 	if no != nil {
 		s.mu.Unlock()

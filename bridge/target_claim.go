@@ -48,6 +48,7 @@ func (b *SessionBrowser) ClaimTab(ctx context.Context, target op.Target, want op
 	if oerr := b.srv.claim(r); oerr != nil {
 		return op.Tab{}, oerr
 	}
+	b.srv.passOn(ctx, r)
 	if grouped && !b.srv.groupClaimed(ctx, p, r, tab) {
 		r.Grouped = false
 		if err := b.srv.put(nil, r); err != nil {

@@ -63,8 +63,9 @@ func (s *Server) cleanup(ctx context.Context, key string, keep bool) (Cleanup, *
 	return done, nil
 }
 
-// endRecord ends one record of a session.
+// endRecord ends one record of a session, and what it has under way there.
 func (s *Server) endRecord(ctx context.Context, p profile, r targetRecord, keep bool, done *Cleanup) *op.Error {
+	defer s.vacate(ctx, r)()
 	switch {
 	case r.State != targetOwned:
 		done.StaleOwnershipsCleared++
