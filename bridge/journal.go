@@ -223,6 +223,24 @@ func (e journalEntry) answer() wire.Result {
 	return r
 }
 
+// already is the outcome of a command that ran to its end over another
+// connection while this one entered.
+func (s *Server) already(c *command) (op.Result, *op.Error) {
+	e, found, err := s.store.entry(c.id)
+	switch {
+	case err != nil || !found:
+		return op.Result{}, writeFailed(errors.Join(err, errKnownCommand))
+	case e.Digest != c.digest:
+		return op.Result{}, reusedID(c.id)
+	}
+	r := e.answer()
+	if !r.OK {
+		f := r.Error
+		return op.Result{}, &op.Error{Kind: op.Kind(f.Kind), Code: op.Code(f.Code), Message: f.Message, Hint: f.Hint, Details: f.Details}
+	}
+	return op.Result{Value: r.Value, Text: r.Text}, nil
+}
+
 // failureOf is an error as it crosses the owner socket.
 func failureOf(e *op.Error) *wire.Failure {
 	return &wire.Failure{Kind: string(e.Kind), Code: string(e.Code), Message: e.Message, Hint: e.Hint, Details: e.Details}

@@ -440,8 +440,7 @@ func (s *Server) run(ctx context.Context, c *command) (op.Result, *op.Error) {
 			e.ConnectorID = c.profile.ID()
 		}
 		if err := s.store.begin(e); errors.Is(err, errKnownCommand) {
-			// It ran to its end over another connection while this one entered.
-			return op.Result{}, op.Invalidf("command id %q was used already; nothing was done", c.id).WithHint("Ask for its outcome by sending the same command once more.")
+			return s.already(c)
 		} else if err != nil {
 			return op.Result{}, writeFailed(err)
 		}

@@ -293,6 +293,39 @@ func TestAHandlerThatDoesNotReturnHoldsItsLaneAndNotItsCaller(t *testing.T) {
 	})
 }
 
+// TestTheSameIDThatJustRan: a command that waits for its turn while the same
+// one runs to its end over another connection does not run, and tells what came
+// of that one.
+func TestTheSameIDThatJustRan(t *testing.T) {
+	withOwner(t, func(t *testing.T, r *rig) {
+		var h heldCommands
+		r.handler.run = h.run
+		p := r.dial()
+		defer p.close()
+		tab := r.browser.open("https://mine.test/")
+		p.send(cmd("before", "page.click", forTab(tab.ID)))
+		synctest.Wait()
+		c, other := cmd("x", "page.click", forTab(tab.ID)), by("b", cmd("y", "page.click", forTab(tab.ID)))
+		p.send(c)
+		p.send(other)
+		synctest.Wait()
+		for _, c := range []wire.Command{c, other} {
+			e := journalEntry{ID: c.ID, Session: c.Session.Key, Operation: c.Operation, Digest: commandDigest(c), State: journalExecuting, StartedAt: time.Now()}
+			if c.ID == "y" {
+				e.Digest = "another"
+			}
+			assert.NilError(t, r.srv.store.begin(e))
+			assert.NilError(t, r.srv.store.finish(c.ID, wire.Result{Type: wire.TypeResult, ID: c.ID, OK: true, Value: []byte(`"it was done"`)}))
+		}
+		close(h.hold("before"))
+		res := p.wait("x", 1)
+		wantOK(t, res)
+		assert.Equal(t, string(res.Value), `"it was done"`)
+		wantError(t, p.wait("y", 1), op.Invalid, op.InvalidInput)
+		assert.Equal(t, h.begun(), "[before]")
+	})
+}
+
 func TestTheSameIDRunsOnceAndAnswersTwice(t *testing.T) {
 	withOwner(t, func(t *testing.T, r *rig) {
 		g := newGate("x")
