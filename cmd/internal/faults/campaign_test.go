@@ -48,8 +48,12 @@ type sent struct {
 	effect  bool // the server counts what it does
 	read    bool // it has no effect, so that it is never outcome-unknown
 
+	again  bool // it is sent twice
+	beside bool // both at once, by two programs
+
 	kind    op.Kind
 	code    op.Code
+	err     error
 	message string
 	value   json.RawMessage
 	took    time.Duration
@@ -116,22 +120,26 @@ type worker struct {
 	profile *browserProfile
 	rng     *rand.Rand
 	client  *client.Client
-	n       int // of the next command
-	from    int // first button of its page; -1: no page
-	extra   []int
+	other   *client.Client // of another program of the same session
+	n       int            // of the next command
+	from    int            // first button of its page; -1: no page
+	extra   []int          // tabs to close
+	claimed []int          // tabs to give back
 }
 
-// work sends the commands of one session, one after the other.
+// work sends the commands of one session.
 func (c *campaign) work(number int) {
 	w := &worker{c: c, number: number, key: c.key(number), profile: c.rig.profiles[number%len(c.rig.profiles)],
 		rng: rand.New(rand.NewPCG(c.seed, uint64(number))), from: -1}
-	cl, err := client.Dial(c.t.Context(), client.Options{Port: c.rig.programs.port, StateDir: c.rig.stateDir, Name: w.key,
-		Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf, Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second})
-	if !assert.Check(c.t, err) {
-		return
+	for _, cl := range []**client.Client{&w.client, &w.other} {
+		var err error
+		*cl, err = client.Dial(c.t.Context(), client.Options{Port: c.rig.programs.port, StateDir: c.rig.stateDir, Name: w.key,
+			Version: owner.Version, Build: owner.Build(), EffectOf: owner.EffectOf, Start: func(context.Context) error { return nil }, ReadyTimeout: 15 * time.Second})
+		if !assert.Check(c.t, err) {
+			return
+		}
+		defer (*cl).Close()
 	}
-	defer cl.Close()
-	w.client = cl
 	for w.n < c.each {
 		w.step()
 	}
@@ -142,7 +150,13 @@ func (w *worker) step() {
 	if len(w.extra) > 0 {
 		id := w.extra[0]
 		w.extra = w.extra[1:]
-		w.send("tab.close", map[string]any{"target": map[string]any{"by": "id", "value": id}}, false, false)
+		w.send("tab.close", map[string]any{"target": byID(id)}, false, false)
+		return
+	}
+	if len(w.claimed) > 0 {
+		id := w.claimed[0]
+		w.claimed = w.claimed[1:]
+		w.send("tab.release", map[string]any{"target": byID(id)}, false, false)
 		return
 	}
 	if w.from < 0 || w.n >= w.from+perPage {
@@ -160,6 +174,10 @@ func (w *worker) step() {
 		w.send("input.key", map[string]any{"selector": button, "key": "Enter"}, true, false)
 	case dice < 18:
 		w.send("input.fill", map[string]any{"selector": "#field", "text": w.next()}, true, false)
+	case dice < 22 && w.n+2 <= w.c.each:
+		w.pair()
+	case dice < 25 && w.n+5 <= w.c.each:
+		w.visit()
 	case dice < 85:
 		w.send("page.evaluate", map[string]any{"expression": fmt.Sprintf("tell(%q)", w.next())}, true, false)
 	case dice < 95:
@@ -177,38 +195,82 @@ func (w *worker) step() {
 // next is the id of the next command.
 func (w *worker) next() string { return fmt.Sprintf("%s-%d", w.key, w.n) }
 
-// send sends one command, now and then twice at once, and notes what its
-// callers were told.
-func (w *worker) send(operation string, input map[string]any, effect, read bool) *sent {
+// make is the next command.
+func (w *worker) make(operation string, input map[string]any, effect, read bool) *sent {
 	raw, err := json.Marshal(input)
 	assert.Check(w.c.t, err)
 	s := &sent{id: w.next(), session: w.number, effect: effect, read: read, command: wire.Command{
 		ID: w.next(), Operation: operation, Session: wire.Session{Key: w.key}, Browser: w.profile.id, Input: raw}}
+	if dice := w.rng.IntN(20); dice < 2 && !read {
+		s.again, s.beside = true, dice == 0
+	}
 	w.n++
+	return s
+}
+
+// send sends the next command, now and then twice, and notes what its callers
+// were told.
+func (w *worker) send(operation string, input map[string]any, effect, read bool) *sent {
+	s := w.make(operation, input, effect, read)
+	w.ask(s)
+	w.learn(s)
+	return s
+}
+
+// ask sends the command and waits for its answer. One that is sent again is so
+// after its answer, or at the same time by another program.
+func (w *worker) ask(s *sent) {
 	ctx, cancel := context.WithTimeout(w.c.t.Context(), slowest)
 	defer cancel()
-	twice := w.rng.IntN(20) == 0 && !read
+	type answer struct {
+		value json.RawMessage
+		err   error
+	}
+	other := make(chan answer, 1)
+	if s.beside {
+		go func() {
+			out, err := w.other.Command(ctx, s.command, nil)
+			other <- answer{out.Result.Value, err}
+		}()
+	}
 	began := time.Now()
 	out, err := w.client.Command(ctx, s.command, nil)
 	s.took = time.Since(began)
 	s.kind, s.code = told(err)
-	s.value = out.Result.Value
+	s.value, s.err = out.Result.Value, err
 	if err != nil {
 		s.message = err.Error()
 	}
 	if ctx.Err() != nil {
-		w.c.t.Errorf("%s (%s) has no answer after %s", s.id, operation, slowest)
+		w.c.t.Errorf("%s (%s) has no answer after %s", s.id, s.command.Operation, slowest)
 	}
-	if twice && (s.kind == "done" || s.kind == op.OutcomeUnknown) {
-		again, err := w.client.Command(ctx, s.command, nil)
-		kind, code := told(err)
-		if kind != s.kind && !contradicts(kind, s.kind) {
-			kind = s.kind
-		}
-		if kind != s.kind || s.kind == "done" && kind == "done" && err == nil && string(again.Result.Value) != string(s.value) {
-			w.c.t.Errorf("%s (%s) was told %s %s and, sent again, %s %s\n%s\n%s", s.id, operation, s.kind, s.code, kind, code, s.value, again.Result.Value)
-		}
+	var again answer
+	switch {
+	case s.beside:
+		again = <-other
+	case s.again && (s.kind == "done" || s.kind == op.OutcomeUnknown):
+		out, err := w.client.Command(ctx, s.command, nil)
+		again = answer{out.Result.Value, err}
+	default:
+		return
 	}
+	kind, code := told(again.err)
+	switch {
+	case s.beside && (kind == op.Unavailable || s.kind == op.Unavailable):
+		// One of the two came to nothing and could be sent again; the other is that.
+		if kind == "done" || kind == op.OutcomeUnknown {
+			s.kind, s.code, s.value, s.err = kind, code, again.value, again.err
+			if again.err != nil {
+				s.message = again.err.Error()
+			}
+		}
+	case contradicts(kind, s.kind), kind == "done" && s.kind == "done" && string(again.value) != string(s.value):
+		w.c.t.Errorf("%s (%s) was told %s %s and, sent again, %s %s\n%s\n%s", s.id, s.command.Operation, s.kind, s.code, kind, code, s.value, again.value)
+	}
+}
+
+// learn notes a command that was answered.
+func (w *worker) learn(s *sent) {
 	w.c.mu.Lock()
 	w.c.all = append(w.c.all, s)
 	w.c.mu.Unlock()
@@ -219,23 +281,85 @@ func (w *worker) send(operation string, input map[string]any, effect, read bool)
 	}
 	switch {
 	case s.code == op.AmbiguousOwnedTarget:
-		w.tidy(err)
+		w.tidy(s.err)
 	case s.kind == op.Unavailable:
 		time.Sleep(50 * time.Millisecond) // as anybody would before the next try
 	}
-	return s
 }
 
-// tidy has the session close all its tabs but one: an interrupted tab.new or
-// tab.close left more.
+// pair sends two commands without waiting for the first one's answer.
+func (w *worker) pair() {
+	var both []*sent
+	for range 2 {
+		both = append(both, w.make("page.evaluate", map[string]any{"expression": fmt.Sprintf("tell(%q)", w.next())}, true, false))
+	}
+	var asked sync.WaitGroup
+	for _, s := range both {
+		asked.Go(func() { w.ask(s) })
+	}
+	asked.Wait()
+	for _, s := range both {
+		w.learn(s)
+	}
+}
+
+// visit uses the tab of the profile's user, for which the sessions contend:
+// claims it, shows a page there, acts on it, and gives it back while something
+// waits for it.
+func (w *worker) visit() {
+	var tabs []op.Tab
+	listed := w.send("tab.list", map[string]any{}, false, true)
+	if listed.kind != "done" || !assert.Check(w.c.t, json.Unmarshal(listed.value, &tabs)) {
+		return
+	}
+	i := slices.IndexFunc(tabs, func(tab op.Tab) bool {
+		return !tab.Owned && (tab.URL == "about:blank" || strings.Contains(tab.URL, usersTab))
+	})
+	if i < 0 {
+		return
+	}
+	target := byID(tabs[i].ID)
+	if w.send("tab.claim", map[string]any{"target": target}, false, false).kind != "done" {
+		return
+	}
+	if w.send("page.navigate", map[string]any{"target": target, "url": w.c.rig.site.act(w.next(), w.key, w.n) + usersTab}, true, false).kind != "done" {
+		return
+	}
+	// When it comes after the other, the tab may show another session's page.
+	act := w.make("page.evaluate", map[string]any{"target": target, "expression": fmt.Sprintf("page === %q && tell(%q)", w.key, w.next())}, false, false)
+	give := w.make("tab.release", map[string]any{"target": target}, false, false)
+	var asked sync.WaitGroup
+	for _, s := range []*sent{act, give} {
+		asked.Go(func() { w.ask(s) })
+	}
+	asked.Wait()
+	w.learn(act)
+	w.learn(give)
+	w.from = -1
+}
+
+func byID(id int) map[string]any { return map[string]any{"by": "id", "value": id} }
+
+// usersTab marks the pages that sessions show in the tab of a profile's user.
+const usersTab = "&user=1"
+
+// tidy has the session close all its tabs but one, and give back what it has
+// claimed: something was interrupted and left more.
 func (w *worker) tidy(err error) {
 	var details struct {
 		OwnedTargets []bridge.OwnedTarget `json:"ownedTargets"`
 	}
 	assert.Check(w.c.t, json.Unmarshal(op.AsError(err).MarshalDetails(), &details))
-	for _, t := range details.OwnedTargets[min(1, len(details.OwnedTargets)):] {
-		if t.TabID != nil {
+	kept := false
+	for _, t := range details.OwnedTargets {
+		switch {
+		case t.TabID == nil:
+		case t.Claimed:
+			w.claimed = append(w.claimed, *t.TabID)
+		case kept:
 			w.extra = append(w.extra, *t.TabID)
+		default:
+			kept = true
 		}
 	}
 }
@@ -442,7 +566,7 @@ func (c *campaign) settle(before figures) {
 		}
 	}
 	for tab, url := range shown {
-		if !owned[tab] && url != "about:blank" {
+		if !owned[tab] && url != "about:blank" && !strings.Contains(url, usersTab) {
 			t.Errorf("tab %s (%s) is nobody's", tab, url)
 		}
 	}
