@@ -12,7 +12,7 @@ import (
 
 	"pi-chrome/driver/drivertest"
 	"pi-chrome/driver/op"
-	"pi-chrome/fixtures"
+	"pi-chrome/driver/pagecases"
 )
 
 // look takes a snapshot and decodes it.
@@ -23,37 +23,14 @@ func look(s *drivertest.Scenario, input string) (SnapshotOut, string) {
 	return out, res.Text
 }
 
-// goldenPages are the fixtures whose snapshot does not depend on sizes of
-// fonts or on time.
-func goldenPages(topics ...string) []string {
-	var out []string
-	for _, name := range fixtures.Names() {
-		topic, _, _ := strings.Cut(name, "/")
-		if slices.Contains(topics, topic) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // stem is the golden's name of a fixture.
 func stem(page string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(page, ".html"), "/", "--")
 }
 
-func TestSnapshotGoldens(t *testing.T) {
+func TestGoldens(t *testing.T) {
 	patient(t)
-	lane := directLane(t)
-	for _, page := range goldenPages("snapshot") {
-		if page == "snapshot/busy-frame.html" || page == "snapshot/busy.html" {
-			continue // TestBusyFrame
-		}
-		t.Run(stem(page), func(t *testing.T) {
-			s := drivertest.Start(t, lane, stem(page))
-			s.Goto(page)
-			s.Golden("page.snapshot", s.Call("page.snapshot", `{}`).Text)
-		})
-	}
+	drivertest.RunCases(t, directLane(t), pagecases.Goldens(true))
 }
 
 func TestSnapshotModeGoldens(t *testing.T) {

@@ -35,6 +35,7 @@ func TestHeadless(t *testing.T) {
 	t.Run("owner killed", func(t *testing.T) { ownerKilled(t, l) })
 	t.Run("interrupted command", func(t *testing.T) { interrupted(t, l) })
 	t.Run("page cases", func(t *testing.T) { pageCases(t, l, pagecases.All()) })
+	t.Run("goldens", func(t *testing.T) { pageCases(t, l, pagecases.Goldens(false)) })
 }
 
 // pageTests hold in every lane.
