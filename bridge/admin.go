@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"pi-chrome/bridge/wire"
@@ -78,6 +79,8 @@ type DoctorFacts struct {
 	Clients  []ClientInfo    `json:"clients"`
 	Pairing  PairingStatus   `json:"pairing"`
 	Draining bool            `json:"draining"`
+	Audit    string          `json:"audit,omitempty"`   // why the audit log takes no entry, and so nothing with an effect is done
+	Journal  string          `json:"journal,omitempty"` // why state.db takes no write, and so neither is it
 }
 
 // CommandOutcome is what became of a command, asked by its id.
@@ -119,6 +122,10 @@ type AuthorizeParams struct {
 	// Policy replaces the session's policy; null takes it away, and without it
 	// the policy stays.
 	Policy json.RawMessage `json:"policy,omitempty"`
+	// Automatic says that no person asked for this now: it is refused while
+	// everything is stopped or the session is locked by a person, and lifts
+	// neither a stop nor a Cancel on the debugger banner.
+	Automatic bool `json:"automatic,omitempty"`
 }
 
 // ConnectorParams name a profile, by id or label, in a request.
@@ -177,7 +184,7 @@ func (s *Server) admin(ctx context.Context, method string, params json.RawMessag
 		if err != nil {
 			return nil, err
 		}
-		return s.authorizeRequest(in)
+		return s.authorizeRequest(ctx, in)
 	case "revoke":
 		in, err := decodeParams[SessionParams](method, params)
 		if err != nil {
@@ -294,7 +301,7 @@ func nilable(e *op.Error) error {
 	return e
 }
 
-func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
+func (s *Server) authorizeRequest(ctx context.Context, in AuthorizeParams) (json.RawMessage, error) {
 	var until time.Time
 	switch in.Mode {
 	case AuthorizedIndefinite:
@@ -309,7 +316,7 @@ func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
 	default:
 		return nil, op.Invalidf("authorize: mode is %q; allowed: until, indefinite", in.Mode)
 	}
-	change := authorizationChange{mode: in.Mode, until: until, ifGeneration: in.IfGeneration}
+	change := authorizationChange{mode: in.Mode, until: until, automatic: in.Automatic, ifGeneration: in.IfGeneration}
 	if len(in.Policy) > 0 {
 		var policy *Policy // null for none
 		if string(in.Policy) != "null" {
@@ -320,12 +327,13 @@ func (s *Server) authorizeRequest(in AuthorizeParams) (json.RawMessage, error) {
 		}
 		change.more = func(r *sessionRecord) { r.Policy = policy }
 	}
+	var canceled []*Connector
+	if s.relay != nil && !in.Automatic {
+		canceled = slices.DeleteFunc(s.relay.Connectors(), func(c *Connector) bool { return !c.Info().Canceled })
+	}
 	a, oerr := s.authorize(in.Session, change)
-	if oerr == nil && s.relay != nil {
-		// The user has spoken: a canceled debugger may attach again.
-		for _, c := range s.relay.Connectors() {
-			c.AllowDebugger()
-		}
+	if oerr == nil {
+		s.allowDebugger(ctx, in.Session, canceled)
 	}
 	return reply(a, nilable(oerr))
 }
@@ -487,7 +495,11 @@ func (s *Server) tabsIfLive(ctx context.Context, connectorID string, records []t
 // statusPatience bounds what a status asks the browser.
 const statusPatience = 2 * time.Second
 
+// sessionList is every session. The browsers are asked side by side and under
+// one deadline, so that those that do not answer cost it once.
 func (s *Server) sessionList(ctx context.Context) []SessionStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
 	s.mu.Lock()
 	keys := map[string]bool{}
 	for k := range s.sessions {
@@ -499,9 +511,16 @@ func (s *Server) sessionList(ctx context.Context) []SessionStatus {
 	s.mu.Unlock()
 	list := make([]SessionStatus, 0, len(keys))
 	for k := range keys {
-		list = append(list, s.sessionStatus(ctx, k))
+		list = append(list, s.sessionFacts(k))
 	}
 	slices.SortFunc(list, func(a, b SessionStatus) int { return strings.Compare(a.Key, b.Key) })
+	var asking sync.WaitGroup
+	for i := range list {
+		if len(list[i].Targets) > 0 { // at most maxTabsPerProfile for each profile
+			asking.Go(func() { list[i] = s.withTabs(ctx, list[i]) })
+		}
+	}
+	asking.Wait()
 	return list
 }
 
@@ -522,6 +541,14 @@ func (s *Server) doctor(ctx context.Context) (json.RawMessage, error) {
 	s.mu.Lock()
 	f.Draining = s.draining
 	s.mu.Unlock()
+	// Both are tried now: what failed a while ago may be mended, and an effect
+	// would find out in the same way.
+	if err := s.auditReady(); err != nil {
+		f.Audit = err.Unwrap().Error()
+	}
+	if err := s.store.writable(); err != nil {
+		f.Journal = err.Error()
+	}
 	return reply(f, nil)
 }
 

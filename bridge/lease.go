@@ -483,5 +483,5 @@ func tabGone(id int) *op.Error {
 
 func debuggerCanceled(id int) *op.Error {
 	return op.Reject(op.DebuggerCanceled, "tab %d was not attached: the user pressed Cancel on the debugger banner of this browser", id).
-		WithHint("The user must authorize again, with /chrome authorize or pi-chrome authorize.").WithDetail("tabId", id)
+		WithHint("The user must authorize a session of that browser again, with /chrome authorize or pi-chrome authorize --session NAME; pi-chrome doctor names one.").WithDetail("tabId", id)
 }

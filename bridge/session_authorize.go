@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ func (a Authorization) effective(key string, now time.Time) AuthorizationMode {
 type authorizationChange struct {
 	mode  AuthorizationMode
 	until time.Time
+	// automatic is an authorization that a program asks for by itself, such as
+	// pi-chrome mcp --authorize. It undoes nothing that a person did.
+	automatic bool
 	// ifGeneration, where it is given, is the generation that the change is
 	// for: after another change it is refused.
 	ifGeneration *int
@@ -82,7 +86,8 @@ func changedError(key string, now Authorization) *op.Error {
 // race: it counts in this moment, before the disk has taken it; commands look
 // again before they start, its queued ones are withdrawn and the executing
 // ones canceled. An authorization that was asked for before a lock, and comes
-// to the disk after it, is refused.
+// to the disk after it, is refused. An automatic one is refused while the
+// session is locked by a person, or everything is.
 func (s *Server) authorize(key string, change authorizationChange) (Authorization, *op.Error) {
 	if _, err := checkSession(wire.Session{Key: key}); err != nil {
 		return Authorization{}, err
@@ -91,6 +96,12 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 		return s.lock(key, change)
 	}
 	s.mu.Lock()
+	if change.automatic {
+		if err := s.heldLocked(key); err != nil {
+			s.mu.Unlock()
+			return Authorization{}, err
+		}
+	}
 	ses := s.sessionLocked(key)
 	old, locking := ses.record.Authorized, ses.locking > 0
 	s.mu.Unlock()
@@ -99,7 +110,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 	}
 	next := Authorization{Mode: change.mode, Until: change.until.Round(0), Generation: old.Generation + 1}
 	raced := errors.New("the authorization was changed")
-	err := s.store.save(&sessionEdit{key: key, resume: true, apply: func(r *sessionRecord) error {
+	err := s.store.save(&sessionEdit{key: key, resume: !change.automatic, apply: func(r *sessionRecord) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		// Another one may be on the disk and not yet in memory.
@@ -124,8 +135,13 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 		return ses.record.Authorized, changedError(key, ses.record.Authorized)
 	}
 	ses.record.Authorized = next
-	s.stopped = time.Time{}                                                                  // a stop since would have locked this session
-	defer s.record(AuditEntry{Event: "authorize", Session: key, Outcome: string(next.Mode)}) // its lock is a leaf
+	entry := AuditEntry{Event: "authorize", Session: key, Outcome: string(next.Mode)}
+	if change.automatic {
+		entry.Note = "automatic"
+	} else {
+		s.stopped = time.Time{} // a stop since would have locked this session
+	}
+	defer s.record(entry) // its lock is a leaf
 	if change.more != nil {
 		change.more(&ses.record)
 	}
@@ -229,6 +245,49 @@ func (s *Server) authorizationLocked(key string) Authorization {
 		return ses.record.Authorized
 	}
 	return Authorization{}
+}
+
+// heldLocked refuses an automatic authorization of a session that a person has
+// locked: by itself, with everything, or by Cancel on the debugger banner. One
+// whose time is up was not locked by anybody.
+func (s *Server) heldLocked(key string) *op.Error {
+	a := s.authorizationLocked(key)
+	if stopped := !s.stopped.IsZero(); stopped || a.Mode == Locked {
+		a.Stopped = a.Stopped || stopped
+		return lockedError(key, a)
+	}
+	return nil
+}
+
+// allowDebugger lifts the user's Cancel on the debugger banner after a person
+// authorized the session, in the profile where it works, else in those that its
+// first command can go to. Only one of canceled, which were so before the
+// authorization: a Cancel since then stands.
+func (s *Server) allowDebugger(ctx context.Context, key string, canceled []*Connector) {
+	if len(canceled) == 0 {
+		return
+	}
+	home, _ := s.home(key)
+	if route := s.routeOf(key); route != nil {
+		home = route.ConnectorID
+	}
+	refs, err := s.profiles.bound(ctx)
+	if err != nil {
+		s.log.Warn("looking for the browsers of an authorized session", "session", key, "err", err)
+		return // the lock wins; the next authorization tries again
+	}
+	if home == "" || !slices.ContainsFunc(refs, func(r profileRef) bool { return r.ID == home }) {
+		if len(refs) > 1 {
+			refs = liveOf(refs)
+		}
+	} else {
+		refs = slices.DeleteFunc(refs, func(r profileRef) bool { return r.ID != home })
+	}
+	for _, c := range canceled {
+		if slices.ContainsFunc(refs, func(r profileRef) bool { return r.ID == c.ID() }) {
+			c.AllowDebugger()
+		}
+	}
 }
 
 // refusedLocked says why the session may not act at the time, nil when it may.

@@ -36,7 +36,7 @@ func mcpCommand() *command {
 		stream: func(args []string) bool { return len(args) == 0 || args[0] != "config" },
 		doc: "A client of the Model Context Protocol starts pi-chrome mcp and speaks to it over stdin and stdout. With --http it serves clients at an address of this machine; they show a token that stands in the state folder.\n\n" +
 			"pi-chrome mcp config CLIENT prints what stands in a client's configuration, with the flags given: " + strings.Join(mcp.Clients(), ", ") + ".\n\n" +
-			"A session of an MCP client starts locked: the first call is refused and names the command that unlocks it, unless --authorize is given. Without --session each connection has a session of its own, and its tabs are closed at its end; with it the session mcp:NAME is kept.\n\n" +
+			"A session of an MCP client starts locked: the first call is refused and names the command that unlocks it, unless --authorize is given and the user has neither stopped everything nor locked that session. Without --session each connection has a session of its own, and its tabs are closed at its end; with it the session mcp:NAME is kept.\n\n" +
 			"  pi-chrome mcp config claude-code\n" +
 			"  pi-chrome mcp --profiles all --authorize 30m\n" +
 			"  pi-chrome mcp --authorize --policy shop.json",

@@ -70,7 +70,8 @@ func Examine(ctx context.Context, o Options) []Check {
 
 // judge looks at what the owner knows.
 func judge(f bridge.DoctorFacts, key string, now time.Time) []Check {
-	checks := profiles(f)
+	checks := append(writes(f), profiles(f)...)
+	checks = append(checks, canceled(f, key)...)
 	checks = append(checks, attaches(f, now)...)
 	checks = append(checks, strangers(f)...)
 	checks = append(checks, session(f, key))

@@ -36,7 +36,10 @@ func factsOf(t *testing.T, text string) bridge.DoctorFacts {
 
 const (
 	live    = `{"id":"c1","label":"Work","live":true,"displayVersion":"0.1.0","browser":{"family":"Chrome","version":"156"},"compatible":true}`
+	other   = `{"id":"c2","label":"Home","live":true,"displayVersion":"0.1.0","browser":{"family":"Chrome","version":"156"},"compatible":true}`
 	offline = `{"id":"c1","label":"Work","live":false,"compatible":true}`
+
+	canceledLive = `{"id":"c1","label":"Work","live":true,"canceled":true,"compatible":true}`
 )
 
 // examineAt looks at a state folder and a port.
@@ -139,6 +142,18 @@ func TestEveryBrokenStateIsNamed(t *testing.T) {
 			assert.NilError(t, os.WriteFile(filepath.Join(dir, "owner-credential.json"), []byte(`{}`), 0o644))
 			return examineAt(t, dir, freePort(t))
 		}, Problem, "owner credential", "owner-credential.json", "chmod 600"},
+		"an audit log that takes nothing": {facts(`{"owner":{"stateDir":"/s"},"profiles":[` + live + `],"audit":"open /s/audit.log: is a directory"}`),
+			Problem, "audit log", "nothing that may have an effect is done: open /s/audit.log: is a directory", "make /s and its audit*.log files yours"},
+		"a state file that takes nothing": {facts(`{"owner":{"stateDir":"/s"},"profiles":[` + live + `],"journal":"no space left on device"}`),
+			Problem, "state file", "nothing that may have an effect is done: no space left on device", "the disk of /s has space"},
+		"a canceled debugger, for a session that has not worked yet": {facts(`{"profiles":[` + canceledLive + `]}`),
+			Problem, `debugger of "Work"`, "pressed Cancel", "pi-chrome authorize --session default"},
+		"a canceled debugger, with a session of that browser": {facts(`{"profiles":[` + canceledLive + `,` + other + `],"sessions":[{"key":"default","authorization":"indefinite","connectorId":"c2","targets":[]},{"key":"mcp:a","authorization":"locked","connectorId":"c1","targets":[]}]}`),
+			Problem, `debugger of "Work"`, "pressed Cancel", "pi-chrome authorize --session mcp:a"},
+		"a canceled debugger, without one": {facts(`{"profiles":[` + canceledLive + `,` + other + `],"sessions":[{"key":"default","authorization":"indefinite","connectorId":"c2","targets":[]}]}`),
+			Problem, `debugger of "Work"`, "pressed Cancel", "pi-chrome authorize --session NAME, with a name that is new"},
+		"a canceled debugger of a browser that is away": {facts(`{"profiles":[` + strings.Replace(canceledLive, `"live":true`, `"live":false`, 1) + `,` + other + `]}`),
+			Note, `debugger of "Work"`, "pressed Cancel", "open that browser; then"},
 		"locked session": {facts(`{"profiles":[` + live + `],"sessions":[{"key":"default","authorization":"locked","targets":[]}]}`),
 			Problem, "session default", "locked: it may not use the browser", "pi-chrome authorize --session default"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"pi-chrome/bridge"
 	"pi-chrome/bridge/client"
 	"pi-chrome/bridge/wire"
 	"pi-chrome/cmd/internal/artifact"
@@ -149,14 +151,21 @@ func (f *face) command(ctx context.Context, id string, d op.Descriptor, raw json
 	f.mu.Lock()
 	f.used = true
 	f.mu.Unlock()
-	return c.Command(ctx, wire.Command{
+	out, err := c.Command(ctx, wire.Command{
 		ID: id, Operation: d.Name, Session: f.session, Browser: f.opts.Browser, Input: raw,
 		Trace: f.opts.Trace, DeadlineMs: int(f.opts.Timeout.Milliseconds()),
 	}, progress)
+	if e, ok := errors.AsType[*op.Error](err); ok && e.Code == op.SessionLocked && f.opts.Authorize != nil && f.opts.Authorize.Policy != nil {
+		told := *e // the hint is this surface's
+		err = told.WithHint("%s The session then has the policy that it had; add --policy FILE for that of pi-chrome mcp --policy.", e.Hint)
+	}
+	return out, err
 }
 
 // authorize gives the session what --authorize says, once: what the user takes
-// away again stays away.
+// away again stays away. So does what they took away before this connection:
+// the owner refuses, the command that follows says what the user can do, and
+// nothing is asked again, or it would replace what they then allow.
 func (f *face) authorize(ctx context.Context, c *client.Client) error {
 	if f.opts.Authorize == nil {
 		return nil
@@ -169,7 +178,11 @@ func (f *face) authorize(ctx context.Context, c *client.Client) error {
 	case <-ctx.Done():
 		return op.Reject(op.Canceled, "the call was canceled before it was sent; nothing was done").WithCause(ctx.Err())
 	}
-	if _, err := owner.AuthorizeWith(ctx, c, f.session.Key, f.opts.Authorize.Minutes, f.opts.Authorize.Policy); err != nil {
+	in := bridge.AuthorizeParams{Session: f.session.Key, Mode: bridge.AuthorizedIndefinite, Minutes: f.opts.Authorize.Minutes, Policy: f.opts.Authorize.Policy, Automatic: true}
+	if in.Minutes > 0 {
+		in.Mode = bridge.AuthorizedUntil
+	}
+	if err := c.Request(ctx, "authorize", in, nil); err != nil && op.AsError(err).Code != op.SessionLocked {
 		f.authorizing <- struct{}{}
 		return err
 	}

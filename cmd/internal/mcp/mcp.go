@@ -51,7 +51,8 @@ type Options struct {
 	Timeout    time.Duration // of each call; 0 for the operation's own
 	// Profiles are the tools to begin with; core is always among them.
 	Profiles []string
-	// Authorize lets the sessions use the browser from their first call on.
+	// Authorize lets the sessions use the browser from their first call on,
+	// unless a person locked them, or everything, before.
 	Authorize *Authorization
 	// Structured adds the value of a result as structured content. Some
 	// clients then show that to the model in place of the text.

@@ -76,3 +76,42 @@ func TestPolicyIsSetWithTheAuthorization(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(text, "error: "), text)
 	assert.Equal(t, stands("mcp:bad").Authorization, bridge.Locked)
 }
+
+// TestRestartUndoesNoLock: what the user took away stays away from a client
+// that starts again, is told with the way out, and what they then allow is not
+// replaced by what --authorize says.
+func TestRestartUndoesNoLock(t *testing.T) {
+	dial := startOwner(t)
+	c, err := dial(t.Context())
+	assert.NilError(t, err)
+	defer c.Close()
+	o := Options{Connect: dial, Session: "work", Authorize: &Authorization{Policy: []byte(`{"version":1,"readOnly":true}`)}}
+	call := func(s *sdk.ClientSession, tool string) string {
+		res, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool})
+		assert.NilError(t, err)
+		return res.Content[0].(*sdk.TextContent).Text
+	}
+	stands := func() bridge.AuthorizationMode {
+		st, err := owner.Status(t.Context(), c, "mcp:work")
+		assert.NilError(t, err)
+		return st.Session.Authorization
+	}
+	call(connect(t, o, nil), "chrome_status")
+	assert.Equal(t, stands(), bridge.AuthorizedIndefinite)
+	_, err = owner.Revoke(t.Context(), c, "mcp:work")
+	assert.NilError(t, err)
+
+	again := connect(t, o, nil)
+	text := call(again, "chrome_status") // needs no authorization
+	assert.Assert(t, !strings.HasPrefix(text, "error: "), text)
+	assert.Equal(t, stands(), bridge.Locked)
+	text = call(again, "chrome_snapshot")
+	for _, part := range []string{`error: session "mcp:work" may not use the browser`, "pi-chrome authorize --session mcp:work", "--policy FILE"} {
+		assert.Assert(t, strings.Contains(text, part), text)
+	}
+	_, err = owner.Authorize(t.Context(), c, "mcp:work", 5)
+	assert.NilError(t, err)
+	text = call(again, "chrome_snapshot")
+	assert.Assert(t, strings.Contains(text, "no browser profile is paired"), text)
+	assert.Equal(t, stands(), bridge.AuthorizedUntil, "the user's five minutes are replaced")
+}
