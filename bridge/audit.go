@@ -35,20 +35,28 @@ const (
 type AuditEntry struct {
 	Seq       int64          `json:"seq"` // from 1, without a gap
 	At        time.Time      `json:"at"`
-	Event     string         `json:"event"` // command, request, paired, unused, authorize, stopped, taken, handed-back, owner-started, torn, resumed
+	Event     string         `json:"event"` // command, request, paired, unused, authorize, stopped, taken, handed-back, owner-started, torn, cut, resumed
 	ID        string         `json:"id,omitempty"`
 	Client    []string       `json:"client,omitempty"` // names of the programs that waited
 	Session   string         `json:"session,omitempty"`
 	Connector string         `json:"connector,omitempty"`
 	TabID     int            `json:"tabId,omitempty"`
+	Origin    string         `json:"origin,omitempty"`    // scheme://host[:port] of the page that it was for, where the owner knew it
 	Operation string         `json:"operation,omitempty"` // of a command its name, of a request its method
 	Input     map[string]any `json:"input,omitempty"`     // addresses without query; of other texts the length
 	Outcome   string         `json:"outcome,omitempty"`
 	ElapsedMs int64          `json:"elapsedMs,omitempty"`
 	Note      string         `json:"note,omitempty"`
-	Prev      string         `json:"prev"` // hash of the entry before, 64 zeros for the first
-	Hash      string         `json:"hash"` // SHA-256 of this entry with an empty hash
+	Lost      *AuditLoss     `json:"lost,omitempty"` // of cut
+	Prev      string         `json:"prev"`           // hash of the entry before, 64 zeros for the first
+	Hash      string         `json:"hash"`           // SHA-256 of this entry with an empty hash
 }
+
+// Events of a log that goes on where its end was not whole.
+const (
+	auditTorn = "torn"
+	auditCut  = "cut" // the numbers go on behind what is lost
+)
 
 var auditStart = strings.Repeat("0", 64)
 
@@ -96,46 +104,6 @@ func (l *auditLog) openLocked() error {
 		l.file = nil
 	}
 	return err
-}
-
-func (l *auditLog) resumeLocked() error {
-	l.seq, l.last = 0, auditStart
-	files, err := auditFiles(l.dir)
-	if err != nil {
-		return err
-	}
-	torn := 0
-	for i := len(files) - 1; i >= 0 && l.seq == 0; i-- { // the newest that has an entry
-		raw, err := os.ReadFile(filepath.Join(l.dir, files[i]))
-		if err != nil {
-			return err
-		}
-		for line := range bytes.Lines(raw) {
-			var e AuditEntry
-			if json.Unmarshal(line, &e) != nil || !bytes.HasSuffix(line, []byte("\n")) {
-				torn = len(line)
-				continue
-			}
-			l.seq, l.last, torn = e.Seq, e.Hash, 0
-		}
-	}
-	l.file, err = os.OpenFile(filepath.Join(l.dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := l.file.Stat()
-	if err != nil {
-		return err
-	}
-	l.size = info.Size()
-	if torn > 0 {
-		if _, err := l.file.WriteString("\n"); err != nil {
-			return err
-		}
-		l.size++
-		return l.addLocked(AuditEntry{Event: "torn", Note: fmt.Sprintf("the line before was cut short after %d bytes", torn)})
-	}
-	return nil
 }
 
 // auditFiles are the files of the log, oldest first.
@@ -207,25 +175,12 @@ func (l *auditLog) addLocked(e AuditEntry) error {
 	return nil
 }
 
-// headLocked notes how far the log is, so that an end that is cut off shows.
-func (l *auditLog) headLocked() error {
-	raw, err := json.Marshal(AuditHead{Seq: l.seq, Hash: l.last})
-	if err != nil {
-		return err
-	}
-	return writeAtomic(filepath.Join(l.dir, auditHead), append(raw, '\n'))
-}
-
-// AuditHead is where the log was at some moment.
-type AuditHead struct {
-	Seq  int64  `json:"seq"`
-	Hash string `json:"hash"`
-}
-
 func (l *auditLog) rotateLocked() error {
 	name := fmt.Sprintf("%s%012d.log", auditPrefix, l.seq)
-	err := errors.Join(l.headLocked(), os.Rename(filepath.Join(l.dir, auditName), filepath.Join(l.dir, name)))
-	if err != nil {
+	if err := l.headLocked(); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(l.dir, auditName), filepath.Join(l.dir, name)); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Join(l.dir, auditName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -267,7 +222,8 @@ type AuditReport struct {
 }
 
 // VerifyAudit checks the log of a state folder: every entry's hash, that each
-// names the one before it, and that the end that was noted last is there.
+// names the one before it, and that the end that was noted last is there. What
+// an owner has missed once stays a problem as long as its entry is kept.
 func VerifyAudit(dir string) (AuditReport, error) {
 	var r AuditReport
 	var last *AuditEntry
@@ -277,14 +233,15 @@ func VerifyAudit(dir string) (AuditReport, error) {
 			r.Problem = fmt.Sprintf(format, args...)
 		}
 	}
-	var head AuditHead
-	noted := false
-	if raw, err := os.ReadFile(filepath.Join(dir, auditHead)); err == nil {
-		if json.Unmarshal(raw, &head) != nil {
-			problem("%s is damaged", auditHead)
-		}
+	head, damaged, err := readHead(dir)
+	if err != nil {
+		return r, err
 	}
-	err := ReadAudit(dir, func(e AuditEntry, line []byte) bool {
+	if damaged {
+		problem("%s is damaged", auditHead)
+	}
+	noted, cut, cuts := false, "", 0
+	err = ReadAudit(dir, func(e AuditEntry, line []byte) bool {
 		if line != nil {
 			torn = true
 			return true
@@ -293,18 +250,23 @@ func VerifyAudit(dir string) (AuditReport, error) {
 		switch {
 		case err != nil || sum != e.Hash:
 			problem("entry %d was changed: its hash does not fit", e.Seq)
-		case last != nil && (e.Seq != last.Seq+1 || e.Prev != last.Hash):
+		case last != nil && (e.Seq != last.Seq+1 && !e.skips(last) || e.Prev != last.Hash):
 			problem("between entry %d and entry %d something was removed, added or moved", last.Seq, e.Seq)
 		case last == nil && e.Seq == 1 && e.Prev != auditStart:
 			problem("entry 1 is not the first")
-		case torn && e.Event != "torn":
+		case torn && e.Event != auditTorn && e.Event != auditCut:
 			problem("before entry %d stands a line that is no entry", e.Seq)
 		}
 		torn = false
 		if last == nil {
 			r.First = e.Seq
 		}
-		noted = noted || e.Seq == head.Seq && e.Hash == head.Hash
+		noted = noted || e.Seq == head.Seq && e.Hash == head.Hash || e.Lost != nil && e.Lost.AuditHead == head
+		if e.Event == auditCut {
+			if cuts++; cuts == 1 {
+				cut = e.told()
+			}
+		}
 		last = &e
 		r.Entries++
 		return true
@@ -317,6 +279,16 @@ func VerifyAudit(dir string) (AuditReport, error) {
 	}
 	if head.Seq > 0 && !noted {
 		problem("entry %d, which was the end once, is not there: the log was cut off or replaced", head.Seq)
+	}
+	// What an owner found stays told, beside what was done to the log since.
+	if cuts > 1 {
+		cut += fmt.Sprintf(" (and %s after it)", plural(cuts-1, "cut"))
+	}
+	if cut != "" && r.Problem != "" {
+		cut = r.Problem + "; " + cut
+	}
+	if cut != "" {
+		r.Problem = cut
 	}
 	return r, nil
 }

@@ -48,8 +48,9 @@ func (s *Server) auditReady() *op.Error {
 func (s *Server) auditCommand(c *command, r wire.Result, code string, watchers map[*client]int) {
 	e := AuditEntry{Event: "command", ID: c.id, Session: c.session.Key, Operation: c.desc.Name, Input: auditInput(c.input), Outcome: code, ElapsedMs: r.ElapsedMs}
 	s.mu.Lock()
-	profile, target := c.profile, c.target
+	profile, target, page := c.profile, c.target, c.page
 	s.mu.Unlock()
+	e.Origin = auditOrigin(c, r, page)
 	if profile != nil {
 		e.Connector = profile.ID()
 	}

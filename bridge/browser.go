@@ -117,6 +117,7 @@ func (c *Connector) Tabs(ctx context.Context) ([]op.Tab, error) {
 			tabs[i].Group = &g
 		}
 	}
+	c.sawPages(tabs...)
 	return tabs, nil
 }
 
@@ -125,6 +126,9 @@ func (c *Connector) Tabs(ctx context.Context) ([]op.Tab, error) {
 func (c *Connector) TabInfo(ctx context.Context, tabID int) (op.Tab, error) {
 	raw, err := ask[chromeTab](ctx, c, "tabs.get", tabID)
 	raw, err = onTab(raw, err, tabID)
+	if err == nil {
+		c.sawPages(raw.tab())
+	}
 	return c.grouped(ctx, raw, err)
 }
 

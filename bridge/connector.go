@@ -63,6 +63,7 @@ type Connector struct {
 
 	tabs     map[int]*Tab
 	former   map[int]*Tab    // by an id that onReplaced took away, until its onDetach
+	pages    map[int]string  // origins that tabs were last told to show, for the audit log
 	moved    map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
 	canceled bool            // the user pressed Cancel on the banner
 	restored []LeaseRecord   // that an owner before has left, until the first connection
@@ -119,6 +120,7 @@ func newConnector(r *Relay, b Binding) *Connector {
 		tabs:    map[int]*Tab{},
 		former:  map[int]*Tab{},
 		moved:   map[int]int{},
+		pages:   map[int]string{},
 	}
 	c.hooks.wake = make(chan struct{}, 1)
 	return c
@@ -704,20 +706,37 @@ func (c *Connector) close(reason error) {
 type hookQueue struct {
 	mu     sync.Mutex
 	queue  []func()
+	spare  int // of queue, by offer
 	closed bool
 	wake   chan struct{}
 }
 
 func (q *hookQueue) push(fn func()) {
 	q.mu.Lock()
+	q.pushLocked(fn)
+	q.mu.Unlock()
+}
+
+func (q *hookQueue) pushLocked(fn func()) {
 	if !q.closed {
 		q.queue = append(q.queue, fn)
 	}
-	q.mu.Unlock()
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// offer is push for what may be lost: no more than maxSpare wait.
+func (q *hookQueue) offer(fn func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.spare >= maxSpare {
+		return false
+	}
+	q.spare++
+	q.pushLocked(fn)
+	return true
 }
 
 func (q *hookQueue) len() int {
@@ -729,7 +748,7 @@ func (q *hookQueue) len() int {
 // clear drops what waits.
 func (q *hookQueue) clear() {
 	q.mu.Lock()
-	q.queue = nil
+	q.queue, q.spare = nil, 0
 	q.mu.Unlock()
 }
 
@@ -750,7 +769,7 @@ func (c *Connector) runHooks() {
 	for {
 		q.mu.Lock()
 		batch, closed := q.queue, q.closed
-		q.queue = nil
+		q.queue, q.spare = nil, 0
 		q.mu.Unlock()
 		if closed {
 			return

@@ -15,6 +15,13 @@ import (
 // dropped, and tabs and targets are read again.
 const maxHookQueue = 10_000
 
+// maxSpare bounds those of them that tell nothing of a tab. Beyond it they are
+// lost, and nothing is read again for them.
+const maxSpare = 100
+
+// pageMessage is the event of a message that a page sends.
+const pageMessage = "runtime.onMessageExternal"
+
 // source is the first argument of the debugger's events.
 type source struct {
 	TabID     int    `json:"tabId"`
@@ -86,6 +93,7 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		c.mu.Lock()
 		t := c.tabs[id]
 		delete(c.tabs, id)
+		delete(c.pages, id)
 		if why.WindowClosing {
 			c.closing = time.Now()
 		}
@@ -117,6 +125,9 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		}
 	case "tabs.onUpdated":
 		c.unloaded(f)
+		if tab, err := arg[chromeTab](f, 2); err == nil {
+			c.sawPages(tab.tab())
+		}
 		if hooks.TabUpdated != nil && len(f.Args) > 1 {
 			tab, err := arg[chromeTab](f, 2)
 			if err != nil {
@@ -135,9 +146,15 @@ func (c *Connector) route(f *wire.EventFrame) error {
 			}
 			c.hook(func() { hooks.TabActive(c, a.TabID, a.WindowID) })
 		}
-	default:
+	case pageMessage:
+		// A page sends as many and as large ones as it likes. They are judged
+		// here and now, so that none waits beside the events of tabs.
 		if hooks.Other != nil {
-			c.hook(func() { hooks.Other(c, f.Event, f.Args) })
+			hooks.Other(c, f.Event, f.Args)
+		}
+	default:
+		if hooks.Other != nil && !c.hooks.offer(func() { hooks.Other(c, f.Event, f.Args) }) {
+			return fmt.Errorf("%d such events wait already", maxSpare)
 		}
 	}
 	return nil
@@ -182,6 +199,10 @@ func (c *Connector) replaced(oldID, newID int) {
 		t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseUnseen})
 		t.key.TabID, t.key.TargetID = newID, ""
 		t.mu.Unlock()
+	}
+	if at, ok := c.pages[oldID]; ok {
+		delete(c.pages, oldID)
+		c.pages[newID] = at
 	}
 	if len(c.moved) == maxHookQueue {
 		clear(c.moved) // of hooks that were dropped

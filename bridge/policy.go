@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -153,128 +151,14 @@ func checkPatterns(field string, patterns []string) error {
 	return nil
 }
 
-// originPattern is one pattern: "*", "scheme:" of an address without a host, or
-// scheme://host[:port], where scheme may be * (http and https), host may begin
-// with *. (the host itself and all below it) or be *, and port may be *.
-type originPattern struct {
-	scheme, host, port string // "*" for any; host "" for a scheme without one
-	below              bool   // and every host below it
-}
-
-func parsePattern(raw string) (originPattern, error) {
-	if raw == "*" {
-		return originPattern{scheme: "any", host: "*", port: "*"}, nil
-	}
-	scheme, rest, found := strings.Cut(raw, "://")
-	if !found {
-		scheme, found = strings.CutSuffix(raw, ":")
-		if found && (scheme == "data" || scheme == "file" || scheme == "about") {
-			return originPattern{scheme: scheme}, nil
-		}
-		return originPattern{}, errors.New("write scheme://host, as in https://example.org, https://*.example.org or http://localhost:*")
-	}
-	p := originPattern{scheme: strings.ToLower(scheme)}
-	if p.scheme != "*" && p.scheme != "http" && p.scheme != "https" {
-		return p, errors.New("the scheme must be http, https or *; data:, file: and about: stand alone")
-	}
-	if strings.ContainsAny(rest, "/?#@ ") {
-		return p, errors.New("an origin has no path, query or user")
-	}
-	host, port := rest, ""
-	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.HasSuffix(rest, "]") {
-		host, port = rest[:i], rest[i+1:]
-		if port == "" || port != "*" && strings.Trim(port, "0123456789") != "" {
-			return p, errors.New("the port must be a number or *")
-		}
-	}
-	p.port = port
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "*" {
-		p.host = "*"
-		return p, nil
-	}
-	host, p.below = strings.CutPrefix(host, "*.")
-	if host == "" || strings.Contains(host, "*") {
-		return p, errors.New("* stands for a whole host or, as *., for all below one")
-	}
-	p.host = strings.TrimSuffix(host, ".")
-	return p, nil
-}
-
-// origin is the part of an address that a policy looks at.
-type origin struct{ scheme, host, port string }
-
-// originOf returns the origin of an address, that of its page for blob: and
-// view-source: ones.
-func originOf(raw string) origin {
-	raw = strings.TrimSpace(raw)
-	for _, wrapper := range []string{"blob:", "view-source:", "filesystem:"} {
-		if len(raw) > len(wrapper) && strings.EqualFold(raw[:len(wrapper)], wrapper) {
-			raw = raw[len(wrapper):]
-		}
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme == "" {
-		return origin{scheme: "unknown"}
-	}
-	o := origin{scheme: strings.ToLower(u.Scheme), host: strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port: u.Port()}
-	if o.port == "" {
-		o.port = map[string]string{"http": "80", "https": "443"}[o.scheme]
-	}
-	return o
-}
-
-func (o origin) String() string {
-	if o.host == "" {
-		return o.scheme + ":"
-	}
-	host := o.host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if o.port == map[string]string{"http": "80", "https": "443"}[o.scheme] {
-		return o.scheme + "://" + host
-	}
-	return o.scheme + "://" + net.JoinHostPort(o.host, o.port)
-}
-
-func (p originPattern) matches(o origin) bool {
-	if p.scheme == "any" {
-		return true
-	}
-	if p.host == "" {
-		return o.scheme == p.scheme
-	}
-	if p.scheme != o.scheme && (p.scheme != "*" || o.scheme != "http" && o.scheme != "https") {
-		return false
-	}
-	if p.host != "*" && o.host != p.host && (!p.below || !strings.HasSuffix(o.host, "."+p.host)) {
-		return false
-	}
-	switch p.port {
-	case "*":
-		return true
-	case "":
-		return o.port == map[string]string{"http": "80", "https": "443"}[o.scheme]
-	}
-	return o.port == p.port
-}
-
-// match returns the first pattern that the origin matches. The patterns have
-// been checked.
-func match(patterns []string, o origin) (string, bool) {
-	for _, raw := range patterns {
-		if p, err := parsePattern(raw); err == nil && p.matches(o) {
-			return raw, true
-		}
-	}
-	return "", false
-}
-
 // limitsOrigins reports whether the address of a page matters.
 func (p *Policy) limitsOrigins() bool {
 	return p != nil && (len(p.Origins.Allow) > 0 || len(p.Origins.Deny) > 0)
 }
+
+// judgesAddresses reports whether an address that is opened matters, by the
+// origins or by the verbs.
+func (p *Policy) judgesAddresses() bool { return p.limitsOrigins() || p != nil && len(p.Verbs) > 0 }
 
 // allowsURL reports whether the session may be on a page with the address;
 // rule says what decided when it may not. A blank page is everybody's.
@@ -283,6 +167,9 @@ func (p *Policy) allowsURL(raw string) (rule string, ok bool) {
 		return "", true
 	}
 	o := originOf(raw)
+	if o.scheme == unknownScheme {
+		return "no pattern can judge it", false // it may be any
+	}
 	if pattern, hit := match(p.Origins.Deny, o); hit {
 		return "origins.deny " + pattern, false
 	}
@@ -299,6 +186,9 @@ func (p *Policy) allowsURL(raw string) (rule string, ok bool) {
 // address; rule says what decided when it may not.
 func (p *Policy) allowsVerb(d op.Descriptor, raw string) (rule string, ok bool) {
 	o := originOf(raw)
+	if len(p.Verbs) > 0 && raw != "" && o.scheme == unknownScheme {
+		return "no pattern can judge it", false // it may be any
+	}
 	has := func(list []string) bool {
 		return slices.Contains(list, string(d.Verb)) || slices.Contains(list, d.Tool) || slices.Contains(list, d.Name)
 	}

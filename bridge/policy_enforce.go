@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,13 @@ func (s *Server) permit(ctx context.Context, c *command) *op.Error {
 	if err != nil {
 		return err
 	}
+	if err := c.irregular(p); err != nil {
+		return err
+	}
 	if at != "" {
+		s.mu.Lock()
+		c.page = auditAddress(at)
+		s.mu.Unlock()
 		if rule, ok := p.allowsURL(at); !ok {
 			return originDenied(c.desc.Tool, at, rule)
 		}
@@ -86,20 +93,40 @@ func (c *command) touches() string {
 	return ""
 }
 
+// opened is the address that a command asks for, or "".
+func (c *command) opened() (to string) {
+	var in map[string]json.RawMessage
+	if c.desc.Opens == "" || json.Unmarshal(c.input, &in) != nil || json.Unmarshal(in[c.desc.Opens], &to) != nil {
+		return ""
+	}
+	return to
+}
+
+// irregular refuses an address that the browser reads otherwise than it is
+// written: a pattern could be evaded by its spelling.
+func (c *command) irregular(p *Policy) *op.Error {
+	to := c.opened()
+	if to == "" || !p.judgesAddresses() {
+		return nil
+	}
+	_, why := parseOrigin(to)
+	if why == "" {
+		return nil
+	}
+	return policyDenied(c.desc, "address", fmt.Sprintf("the address %q cannot be judged: %s", clipText(to, 200), why)).
+		WithHint("Write it as the browser would show it: https://host/path, the host in plain letters (xn--… for others), an IPv4 address as four decimal numbers, no dot at the end of the host.")
+}
+
 // address is the one that the policy looks at: what the command opens, or what
 // its tab shows now. It is "" where no page is concerned.
 func (s *Server) address(ctx context.Context, c *command, p *Policy) (string, *op.Error) {
-	if c.desc.Opens != "" {
-		var in map[string]json.RawMessage
-		var to string
-		if json.Unmarshal(c.input, &in) == nil && json.Unmarshal(in[c.desc.Opens], &to) == nil && to != "" {
-			return to, nil
-		}
+	if to := c.opened(); to != "" {
+		return to, nil
 	}
 	if c.desc.Tab == op.NoTab || c.target.id < 0 || c.desc.Tab == op.OwnedTab && c.target.nonce != "" {
 		return "", nil
 	}
-	if !p.limitsOrigins() && len(p.Verbs) == 0 {
+	if !p.judgesAddresses() {
 		return "", nil
 	}
 	tab, err := c.profile.TabInfo(ctx, c.target.id)
@@ -134,7 +161,7 @@ func (s *Server) pace(c *command, p *Policy) *op.Error {
 // kept from opening is told.
 func (s *Server) checked(ctx context.Context, c *command, blocked func() string, res op.Result, err *op.Error) (op.Result, *op.Error) {
 	p := s.policyOf(c.session.Key)
-	if !p.limitsOrigins() || c.steps != nil || c.desc.Tab != op.PageTab {
+	if c.steps != nil || c.desc.Tab != op.PageTab {
 		return res, err
 	}
 	kind := func(e *op.Error) *op.Error {
@@ -143,31 +170,38 @@ func (s *Server) checked(ctx context.Context, c *command, blocked func() string,
 		}
 		return e
 	}
-	tab, terr := s.settled(context.WithoutCancel(ctx), c, p)
-	if errors.Is(terr, &op.Error{Code: op.TabGone}) {
-		return res, err
-	}
-	if terr != nil {
-		e := op.Reject(op.OriginDenied, "where tab %d is now could not be read (%s), so that what %s returned is withheld", c.target.id, terr, c.desc.Tool)
-		return op.Result{}, kind(e.WithHint("Send a read (chrome_snapshot) to go on."))
-	}
-	if rule, ok := p.allowsURL(tab.URL); !ok {
-		e := originDenied(c.desc.Tool, tab.URL, rule)
-		e.Message = fmt.Sprintf("tab %d is on %s now, which the policy of this session does not allow (%s); what %s returned is withheld", c.target.id, originOf(tab.URL), rule, c.desc.Tool)
-		return op.Result{}, kind(e)
+	if p.limitsOrigins() {
+		tab, terr := s.settled(context.WithoutCancel(ctx), c, p)
+		if errors.Is(terr, &op.Error{Code: op.TabGone}) {
+			return res, err
+		}
+		if terr != nil {
+			e := op.Reject(op.OriginDenied, "where tab %d is now could not be read (%s), so that what %s returned is withheld", c.target.id, terr, c.desc.Tool)
+			return op.Result{}, kind(e.WithHint("Send a read (chrome_snapshot) to go on."))
+		}
+		if rule, ok := p.allowsURL(tab.URL); !ok {
+			e := originDenied(c.desc.Tool, tab.URL, rule)
+			e.Message = fmt.Sprintf("tab %d is on %s now, which the policy of this session does not allow (%s); what %s returned is withheld", c.target.id, originOf(tab.URL), rule, c.desc.Tool)
+			return op.Result{}, kind(e)
+		}
 	}
 	to := blocked()
 	if to == "" {
 		return res, err
 	}
-	rule, _ := p.allowsURL(to)
+	rule, allowed := p.allowsURL(to)
+	whose, hint := "the policy of this session", ""
+	if allowed {
+		whose, rule, hint = "the policy of another session that works in this tab", "of another session", "Open it in a tab of your own (chrome_tab_new), or send it again when that session's commands have ended."
+	}
 	if err != nil && c.desc.Verb == op.VerbOpen {
 		e := originDenied(c.desc.Tool, to, rule)
-		e.Message = fmt.Sprintf("%s was led on to %s, which the policy of this session does not allow (%s): that was not requested, and tab %d shows what it showed before", c.desc.Tool, originOf(to), rule, c.target.id)
+		e.Message = fmt.Sprintf("%s was led on to %s, which %s does not allow (%s): that was not requested, and tab %d shows what it showed before", c.desc.Tool, originOf(to), whose, rule, c.target.id)
+		e.Hint = cmp.Or(hint, e.Hint)
 		return op.Result{}, kind(e)
 	}
 	if err == nil {
-		res.Text = op.CapText(res.Text+fmt.Sprintf("\n\nThe page tried to open %s, which the policy of this session does not allow; it was kept from it.", originOf(to)), op.MaxText)
+		res.Text = op.CapText(res.Text+fmt.Sprintf("\n\nThe page tried to open %s, which %s does not allow; it was kept from it.", originOf(to), whose), op.MaxText)
 	}
 	return res, err
 }
@@ -200,8 +234,28 @@ func (s *Server) settled(ctx context.Context, c *command, p *Policy) (op.Tab, er
 // mask hides what a policy keeps from a session in a list of tabs.
 func (p *Policy) mask(tabs []op.Tab) {
 	for i := range tabs {
-		if rule, ok := p.allowsURL(tabs[i].URL); !ok {
-			tabs[i].Title, tabs[i].URL = "(not allowed: "+rule+")", ""
+		p.maskPage(&tabs[i].Title, &tabs[i].URL)
+	}
+}
+
+// maskPage hides the title and the address of a page that is not allowed.
+func (p *Policy) maskPage(title, address *string) {
+	if rule, ok := p.allowsURL(*address); !ok {
+		*title, *address = "(not allowed: "+rule+")", ""
+	}
+}
+
+// maskSession hides what a policy keeps from a session in what it is told of
+// itself.
+func (p *Policy) maskSession(st *SessionStatus) {
+	for i := range st.Targets {
+		t := &st.Targets[i]
+		p.maskPage(&t.Title, &t.URL)
+		if t.Tab != nil {
+			p.maskPage(&t.Tab.Title, &t.Tab.URL)
 		}
+	}
+	for i := range st.Released {
+		p.maskPage(&st.Released[i].Title, &st.Released[i].URL)
 	}
 }

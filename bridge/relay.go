@@ -69,7 +69,8 @@ type Hooks struct {
 	// Paired says that the profile has just been paired, or paired again.
 	Paired func(c *Connector)
 	// Other gets every other event: downloads, messages of pages, requests of
-	// the popup ("popup.request").
+	// the popup ("popup.request"). Messages of pages come on the reader's
+	// goroutine: it must not wait for anything.
 	Other func(c *Connector, event string, args []json.RawMessage)
 	// Popup answers what the popup of a profile asks. It is called from up to
 	// four goroutines of each popup, in no order with the other hooks, and ctx

@@ -384,7 +384,7 @@ func (f fakeTabs) detach(ctx context.Context, t *Tab) error {
 	return b.do(ctx, "detach", func() error { b.detached = append(b.detached, id); return nil })
 }
 
-func (f fakeTabs) guard(_ context.Context, _ *Server, t *Tab, _ string) (func() string, error) {
+func (f fakeTabs) guard(_ context.Context, _ *Server, t *Tab, _ *command) (func() string, error) {
 	b, id := f.of(t)
 	return func() string {
 		b.mu.Lock()

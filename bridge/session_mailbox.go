@@ -62,6 +62,7 @@ type command struct {
 	timer     *time.Timer
 	box       *mailbox
 	journaled bool
+	page      string          // origin that its tab showed when it began, where the owner knew it
 	watchers  map[*client]int // how many answers each wants
 	orphaned  *time.Timer     // ends the command that lost its last watcher; nil while it has not
 	settledOK bool
@@ -346,6 +347,7 @@ func (s *Server) launch(c *command) { s.wg.Go(func() { s.execute(c) }) }
 
 // execute runs one command to its end.
 func (s *Server) execute(c *command) {
+	page := pageOf(c)
 	s.mu.Lock()
 	if c.state != stateQueued {
 		s.mu.Unlock()
@@ -371,7 +373,7 @@ func (s *Server) execute(c *command) {
 		s.withdraw(c, notStarted(c))
 		return
 	}
-	c.state = stateExecuting
+	c.state, c.page = stateExecuting, page
 	s.meter.waited.observe("", time.Since(c.entered))
 	if c.timer != nil {
 		c.timer.Stop()

@@ -403,8 +403,4 @@ func (s *store) saveStop(at time.Time, locks []*sessionEdit) error {
 	})
 }
 
-func (s *store) deleteSession(key string) error {
-	return s.update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSessions).Delete([]byte(key)) })
-}
-
 func (s *store) Close() error { return s.db.Close() }

@@ -50,9 +50,10 @@ type tabPort interface {
 	pin(t *Tab, what string) (unpin func())
 	// detach gives the debugger back, and with it all that was turned on.
 	detach(ctx context.Context, t *Tab) error
-	// guard keeps the tab from what the session's policy does not allow, and
-	// returns what tells the address that was blocked since.
-	guard(ctx context.Context, s *Server, t *Tab, key string) (blocked func() string, err error)
+	// guard keeps the tab from what the policy of the command's session does
+	// not allow, until the command has ended, and returns what tells the
+	// address that was blocked since.
+	guard(ctx context.Context, s *Server, t *Tab, c *command) (blocked func() string, err error)
 	// leave takes a new tab from the bootstrap page to about:blank, and the
 	// bootstrap page out of its history.
 	leave(ctx context.Context, t *Tab) error
@@ -353,6 +354,7 @@ func (s *Server) ambiguous(ctx context.Context, key string, p profile, owned []t
 	if err != nil {
 		return listFailed(ctx, err)
 	}
+	s.policyOf(key).mask(tabs)
 	list := summaries(owned, tabs, false)
 	var b strings.Builder
 	for _, t := range list {

@@ -61,10 +61,8 @@ func (b *SessionBrowser) NewTab(ctx context.Context, groupColor string) (*Tab, o
 	if err := b.srv.tabs.attach(ctx, t.tab); err != nil {
 		return nil, op.Tab{}, noEffect(ctx, err, "the debugger could not be attached to the new tab %d", t.id)
 	}
-	if b.srv.policyOf(b.session.Key).limitsOrigins() {
-		if _, err := b.srv.tabs.guard(ctx, b.srv, t.tab, b.session.Key); err != nil {
-			return nil, op.Tab{}, noEffect(ctx, err, "the new tab %d could not be kept to the session's policy", t.id)
-		}
+	if _, err := b.srv.tabs.guard(ctx, b.srv, t.tab, b.command); err != nil {
+		return nil, op.Tab{}, noEffect(ctx, err, "the new tab %d could not be kept to the session's policy", t.id)
 	}
 	info.Owned, info.URL, info.Title = true, "about:blank", ""
 	return t.tab, info, nil
@@ -91,12 +89,13 @@ func (b *SessionBrowser) CloseTab(ctx context.Context, target op.Target) (int, e
 }
 
 // Status says how the bridge, the profiles and the session stand: a [Status]
-// as JSON.
+// as JSON, without the pages that the session's policy does not allow.
 func (b *SessionBrowser) Status(ctx context.Context) (json.RawMessage, error) {
 	st, err := b.srv.status(ctx, b.session.Key)
 	if err != nil {
 		return nil, err
 	}
+	b.srv.policyOf(b.session.Key).maskSession(&st.Session)
 	return json.Marshal(st)
 }
 

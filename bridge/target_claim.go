@@ -22,6 +22,10 @@ func (b *SessionBrowser) ClaimTab(ctx context.Context, target op.Target, want op
 	if err != nil {
 		return op.Tab{}, noEffect(ctx, err, "reading tab %d", t.id)
 	}
+	if rule, ok := b.srv.policyOf(b.session.Key).allowsURL(tab.URL); !ok && want != (op.TabDetails{}) {
+		// The differences would tell what it shows.
+		return op.Tab{}, originDenied(b.command.desc.Tool, tab.URL, rule)
+	}
 	if diffs := want.Differences(tab); len(diffs) > 0 {
 		return op.Tab{}, op.Reject(op.TabChanged, "tab %d is not what was described: its %s; it was not claimed", tab.ID, op.DifferenceText(diffs)).
 			WithHint("List the tabs (chrome_tab_list) and claim with what they show now.").
@@ -148,7 +152,7 @@ func (b *SessionBrowser) ReleaseTab(ctx context.Context, target op.Target, atEnd
 	if oerr != nil {
 		return op.ReleasedTab{}, oerr
 	}
-	return op.ReleasedTab{Tab: tab}, nil
+	return op.ReleasedTab{Tab: b.mark(tab)}, nil
 }
 
 // maxReleased is how many released tabs a session remembers.

@@ -96,9 +96,11 @@ func (b *SessionBrowser) tabFailed(ctx context.Context, err error, format string
 	return err
 }
 
-// mark says whether the tab is the session's own.
+// mark says whether the tab is the session's own, and hides a page that the
+// session's policy does not allow.
 func (b *SessionBrowser) mark(tab op.Tab) op.Tab {
 	own, _ := b.srv.holder(b.profile.ID(), tab.ID, b.session.Key)
 	tab.Owned = own != nil
+	b.srv.policyOf(b.session.Key).maskPage(&tab.Title, &tab.URL)
 	return tab
 }

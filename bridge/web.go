@@ -19,6 +19,7 @@ const (
 	webOfferLife  = 120 * time.Second // from the page's message to the claim
 	webLeaseLife  = 12 * time.Hour    // from the claim
 	maxWebOffers  = 128               // not claimed yet
+	maxWebMessage = 16 << 10          // of a page, with where it comes from
 	maxWebRoutes  = 4096
 	webRouteKept  = 30 * 24 * time.Hour // after the end of the lease, then its session counts as new
 	webOfferType  = "pi-chrome/offer"
@@ -69,7 +70,8 @@ func checkWebOrigin(origin string) error {
 }
 
 // external takes a message of a page. Chrome tells where it comes from; pages
-// elsewhere than on the allowed origins get nothing, not even an answer.
+// elsewhere than on the allowed origins get nothing, not even an answer. It runs
+// on the connection's reader and waits for nothing.
 func (s *Server) external(connectorID string, args []json.RawMessage) {
 	var from struct {
 		Origin  string `json:"origin"`
@@ -82,6 +84,14 @@ func (s *Server) external(connectorID string, args []json.RawMessage) {
 	}
 	refuse := func(why string) {
 		s.log.Info("a page's message was passed over", "connector", connectorID, "origin", clip(from.Origin), "why", why)
+	}
+	size := 0
+	for _, a := range args {
+		size += len(a)
+	}
+	if size > maxWebMessage {
+		refuse(fmt.Sprintf("it has %d bytes, more than %d", size, maxWebMessage))
+		return
 	}
 	if len(args) != 2 || json.Unmarshal(args[1], &from) != nil {
 		refuse("it does not say where it comes from")

@@ -98,6 +98,7 @@ func TestWebOffersThatAreNotTaken(t *testing.T) {
 			message(webPage, 0, good[:63]),
 			message(webPage, 0, good)[:1],
 			nil,
+			{json.RawMessage(fmt.Sprintf(`{"type":"pi-chrome/offer","version":1,"offer":%q,"more":%q}`, good, strings.Repeat("x", maxWebMessage))), message(webPage, 0, good)[1]},
 			{json.RawMessage(`"x"`), message(webPage, 0, good)[1]},
 			{message(webPage, 0, good)[0], json.RawMessage(`{"origin":"http://localhost:30141"}`)},
 		} {

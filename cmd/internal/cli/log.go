@@ -50,7 +50,7 @@ func logCommand() *command {
 func (a *app) readLog(only string, after int64, fn func(bridge.AuditEntry) error) error {
 	var failed error
 	err := bridge.ReadAuditAfter(a.globals.stateDir, after, func(e bridge.AuditEntry, line []byte) bool {
-		if line == nil && (only == "" || e.Session == only) {
+		if line == nil && (only == "" || e.Session == only || e.Lost != nil) { // what is lost may be of any session
 			failed = fn(e)
 		}
 		return failed == nil
@@ -150,6 +150,9 @@ func logLine(e bridge.AuditEntry) string {
 	}
 	if e.TabID != 0 {
 		parts = append(parts, "tab="+strconv.Itoa(e.TabID))
+	}
+	if e.Origin != "" {
+		parts = append(parts, e.Origin)
 	}
 	if e.Outcome != "" {
 		parts = append(parts, e.Outcome)

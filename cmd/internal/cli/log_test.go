@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,4 +159,27 @@ func TestLogExport(t *testing.T) {
 	out.Reset()
 	assert.Equal(t, Run(t.Context(), env, []string{"log", "verify"}), exitDone)
 	assert.Assert(t, strings.HasPrefix(out.String(), "whole: 4 entries, from 1 to 4"), out.String())
+}
+
+// TestLogLine: where a command was stands with its tab, and only where it is known.
+func TestLogLine(t *testing.T) {
+	e := bridge.AuditEntry{Event: "command", Operation: "page.click", Session: "one", TabID: 7, Origin: "https://shop.test", Outcome: "ok", ElapsedMs: 3}
+	assert.Assert(t, strings.HasSuffix(logLine(e), "page.click  session=one  tab=7  https://shop.test  ok  3ms"), logLine(e))
+	e.Origin = ""
+	assert.Assert(t, strings.HasSuffix(logLine(e), "tab=7  ok  3ms"), logLine(e))
+	assert.Assert(t, strings.HasSuffix(watchEvent{Event: "end", TabID: 7, Origin: "https://shop.test"}.line(), "tab=7  https://shop.test"))
+}
+
+// TestLogOfOneSessionTellsACut: what is missing may have been of that session.
+func TestLogOfOneSessionTellsACut(t *testing.T) {
+	env, out, _ := testEnv(t, nil)
+	dir := env.Getenv("PI_CHROME_STATE_DIR")
+	assert.NilError(t, os.MkdirAll(dir, 0o700))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "audit.head"), []byte(`{"seq":9,"hash":"gone"}`), 0o600))
+	logOwner(t, env)
+	assert.Equal(t, Run(t.Context(), env, []string{"log", "--session", "one"}), exitDone)
+	assert.Assert(t, strings.Contains(out.String(), "entries 1 to 9 are missing"), out.String())
+	out.Reset()
+	assert.Equal(t, Run(t.Context(), env, []string{"log", "verify"}), exitRejected)
+	assert.Assert(t, strings.HasPrefix(out.String(), "NOT WHOLE: entries 1 to 9 are missing"), out.String())
 }

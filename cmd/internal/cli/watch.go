@@ -51,6 +51,7 @@ type watchEvent struct {
 	State     string         `json:"state,omitempty"` // of begin: queued or executing
 	Connector string         `json:"connector,omitempty"`
 	TabID     int            `json:"tabId,omitempty"`
+	Origin    string         `json:"origin,omitempty"` // of end
 	Input     map[string]any `json:"input,omitempty"`
 	Outcome   string         `json:"outcome,omitempty"`
 	ElapsedMs *int64         `json:"elapsedMs,omitempty"` // of end
@@ -141,7 +142,7 @@ func (w *watcher) tellLog() error {
 			return nil
 		}
 		ev := watchEvent{Event: e.Event, At: e.At, ID: e.ID, Session: e.Session, Operation: e.Operation, Client: e.Client, Connector: e.Connector,
-			TabID: e.TabID, Input: e.Input, Outcome: e.Outcome, Note: e.Note}
+			TabID: e.TabID, Origin: e.Origin, Input: e.Input, Outcome: e.Outcome, Note: e.Note}
 		if e.Event == "command" {
 			ev.Event, ev.ElapsedMs = "end", &e.ElapsedMs
 		}
@@ -174,6 +175,7 @@ func (e watchEvent) line() string {
 	if e.TabID != 0 {
 		add("tab=" + strconv.Itoa(e.TabID))
 	}
+	add(e.Origin)
 	if len(e.Client) > 0 {
 		add("by " + strings.Join(e.Client, ", "))
 	}
