@@ -208,12 +208,13 @@ function (version) {
    * have to meet el as well; one of which that is not so is an edge. */
   const pick = (el, spread) => {
     const width = innerWidth, height = innerHeight;
-    let blocker = null, point = null, outside = true, edge = null;
+    let blocker = null, point = null, outside = true, cut = false, edge = null;
     for (const r of rects(el).slice(0, 8)) {
       const left = Math.max(r.left, 0), top = Math.max(r.top, 0);
       const right = Math.min(r.right, width), bottom = Math.min(r.bottom, height);
       if (right <= left || bottom <= top) continue;
       outside = false;
+      cut ||= right - left < r.width || bottom - top < r.height;
       const points = el.localName !== 'area' ? spots(new DOMRect(left, top, right - left, bottom - top), spread)
         : areaSpots(el, spread).filter((p) => p.x > left && p.x < right && p.y > top && p.y < bottom);
       for (const p of points) {
@@ -224,7 +225,7 @@ function (version) {
         } else if (!point) [blocker, point] = [hit, p];
       }
     }
-    return {...edge, outside, blocker, point};
+    return {...edge, outside, cut, blocker, point};
   };
 
   const scrollers = (el) => {
@@ -269,8 +270,9 @@ function (version) {
   };
 
   /** Whether scrolling may help an element of which pick found no point: it is
-   * outside, or under what does not move with the page. */
-  const unseen = (el, found) => found.outside || bar(found.blocker) || clipped(el, found.point) || stuck(found.blocker);
+   * outside, even partly (of a turned one the corner that is seen may be no
+   * part of it), or under what does not move with the page. */
+  const unseen = (el, found) => found.outside || found.cut || bar(found.blocker) || clipped(el, found.point) || stuck(found.blocker);
 
   /** Whether a hit is of a scroll bar of the frame: on one at the left Chrome
    * hits the root, on the others nothing. */
