@@ -17,7 +17,7 @@ var opDo = op.Define(op.Spec{
 		"The first step that is not done ends the list; those after it are not begun and have no effect. All inputs are checked before the first step. " +
 		"A step cannot be a list itself, and all steps belong to this session. The list may take as long as its steps together, at most 300 s. " +
 		"Use it for what needs no look in between, such as filling a form, sending it and taking a snapshot.\n\n" +
-		"Returns `steps` with the value or error of each, `done` and `of`; the text has one line a step and then the last step's own text.",
+		"Returns `steps` with the value or error of each, `done` and `of`; the text has what each step said, at most 1,000 characters of one, and then the last step's own text.",
 	Effect: op.MayMutate, Deadline: op.StepsDeadline, Tab: op.NoTab, Args: []string{"steps"},
 	Examples: []op.Example{
 		{Title: "Fill a field, press Enter and look", Page: "input/textarea.html",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/runtime"
@@ -53,10 +54,6 @@ func (in WaitIn) conditions() []WaitCondition {
 	return []WaitCondition{in.Condition}
 }
 
-func (in WaitIn) hasText() bool {
-	return slices.ContainsFunc(in.conditions(), func(c WaitCondition) bool { return strings.HasPrefix(c.By, "text") })
-}
-
 // WaitOut is the result of chrome_wait. A deadline is an observation, not an
 // error: Satisfied is false then.
 type WaitOut struct {
@@ -64,7 +61,9 @@ type WaitOut struct {
 	ElapsedMs   int64           `json:"elapsedMs"`
 	Met         *WaitCondition  `json:"met,omitempty" jsonschema:"which of several conditions came true"`
 	Observation WaitObservation `json:"observation"`
+	Reason      string          `json:"reason,omitempty" jsonschema:"why the page could not be looked at in the end, or why its network is not idle though no request is known"`
 	asked       []WaitCondition
+	read        bool // the page was looked at, be it before
 }
 
 // WaitObservation is how the page stood at the end.
@@ -74,6 +73,7 @@ type WaitObservation struct {
 	ReadyState     string `json:"readyState" enum:"loading|interactive|complete"`
 	BodyTextLength int    `json:"bodyTextLength"`
 	MatchCount     *int   `json:"matchCount,omitempty" jsonschema:"how many elements the selector matches"`
+	InFlight       *int   `json:"requestsInFlight,omitempty" jsonschema:"requests that have not ended, as far as they are known"`
 }
 
 // Text is contract §1.11's form.
@@ -94,10 +94,20 @@ func (o WaitOut) Text() string {
 	if title == "" {
 		title = "(untitled)"
 	}
-	fmt.Fprintf(&b, "elapsed: %dms\nurl: %s\ntitle: %s\nreadyState: %s\nbody text: %d characters",
-		o.ElapsedMs, o.Observation.URL, title, o.Observation.ReadyState, o.Observation.BodyTextLength)
+	body := fmt.Sprintf("%d characters", o.Observation.BodyTextLength)
+	if !o.read {
+		title, body = "(not read)", "not read"
+	}
+	fmt.Fprintf(&b, "elapsed: %dms\nurl: %s\ntitle: %s\nreadyState: %s\nbody text: %s",
+		o.ElapsedMs, o.Observation.URL, title, o.Observation.ReadyState, body)
 	if o.Observation.MatchCount != nil {
 		fmt.Fprintf(&b, "\nselector matches: %d", *o.Observation.MatchCount)
+	}
+	if o.Observation.InFlight != nil {
+		fmt.Fprintf(&b, "\nrequests in flight: %d", *o.Observation.InFlight)
+	}
+	if o.Reason != "" {
+		fmt.Fprintf(&b, "\nreason: %s", o.Reason)
 	}
 	return b.String()
 }
@@ -106,8 +116,12 @@ var opWait = op.Define(op.Spec{
 	Name: "page.wait", Tool: "chrome_wait", Profile: "page", Title: "Wait",
 	Summary: "Wait until the page shows something, leaves an address, loads or falls quiet.",
 	Brief:   "Wait until a condition holds.",
-	Doc: "Looks until the condition, or one of `anyOf`, holds, or the time is up: then `satisfied` is false and the observation says how the page stands. " +
-		"It looks into frames and shadow roots, follows navigations, and changes nothing unless an `expression` does.",
+	Doc: "Looks until the condition, or one of `anyOf`, holds, or the time is up: then `satisfied` is false and the observation says how the page stands; " +
+		"of a page that is too busy to answer, how it stood before, with the `reason`. " +
+		"It looks into frames and shadow roots, follows navigations, and changes nothing unless an `expression` does.\n\n" +
+		"`networkIdle` holds when the document has been idle once, or has loaded where an event source keeps it from that, and no request of the page or its frames was in flight for 500 ms after the wait began. " +
+		"Web sockets, event sources and requests of workers do not count. Requests and event sources that began before the wait are known only where the tab's network is captured, " +
+		"which the first list of its requests starts: ask for one before the action whose requests are to be waited for, or wait for what they change in the page.",
 	Effect: op.ReadOnly, Deadline: op.WaitDeadline, Tab: op.PageTab, PassesBy: true,
 	OneOf: [][]string{{"condition", "anyOf"}},
 	Examples: []op.Example{
@@ -136,7 +150,7 @@ func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
 		interval = time.Duration(in.IntervalMs) * time.Millisecond
 	}
 	start := time.Now()
-	deadline := start.Add(timeout)
+	w := &waiter{t: c.tab, c: c, conds: conds, deadline: start.Add(timeout)}
 	// Something in the tab is a reason to look at once; the first looks come
 	// quickly, since most pages need little time.
 	wake := make(chan struct{}, 1)
@@ -147,29 +161,38 @@ func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
 		}
 	})
 	defer stop()
+	if slices.ContainsFunc(conds, func(c WaitCondition) bool { return c.By == "networkIdle" }) {
+		w.net = c.tab.watchIdle()
+		defer w.net.stop()
+	}
 	step := min(20*time.Millisecond, interval)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var walked time.Time
 	for {
-		// Closed shadow roots are met by a walk, which is not for every look.
-		if in.hasText() && time.Since(walked) > 500*time.Millisecond {
-			c.tab.meetAllClosed(ctx)
-			walked = time.Now()
-		}
-		met, obs, err := c.tab.look(ctx, c, conds, deadline)
+		met, err := w.look(ctx)
 		if err != nil {
 			return WaitOut{}, err
 		}
-		out := WaitOut{Satisfied: met != nil, ElapsedMs: time.Since(start).Milliseconds(), Observation: obs, asked: conds}
+		out := WaitOut{Satisfied: met != nil, ElapsedMs: time.Since(start).Milliseconds(), Observation: w.obs, asked: conds, read: w.read}
 		if met != nil && len(in.AnyOf) > 0 {
 			out.Met = met
 		}
-		left := time.Until(deadline)
+		left := time.Until(w.deadline)
 		if met != nil || left <= 0 {
+			switch {
+			case met != nil:
+			case w.busy:
+				out.Reason = "the page did not answer in time: its scripts keep it busy, or it is stopped in a debugger"
+			case w.net != nil:
+				out.Reason = w.net.reason()
+			}
 			return out, nil
 		}
-		timer.Reset(min(step, left))
+		next := min(step, left)
+		if w.again > 0 {
+			next = min(next, w.again)
+		}
+		timer.Reset(next)
 		step = min(step*2, interval)
 		select {
 		case <-timer.C:
@@ -187,56 +210,156 @@ func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
 	}
 }
 
+// lookGrace is what a look has at least, also when the wait's time is up.
+const lookGrace = time.Second
+
+// frameLook bounds the look into one frame; it must not hold up the rest.
+const frameLook = time.Second
+
+// waiter is a wait under way.
+type waiter struct {
+	t        *Tab
+	c        *Call
+	conds    []WaitCondition
+	deadline time.Time
+	net      *idleWatch // where a condition asks for it
+	walked   time.Time
+
+	// What the last look found. A page that is busy leaves the observation as
+	// it was.
+	obs   WaitObservation
+	read  bool // the page was read, be it by an earlier look
+	busy  bool // the page did not answer in time
+	again time.Duration
+}
+
 // look checks the conditions once and returns the first that holds. A page
-// that navigates while it is looked at just does not hold yet.
-func (t *Tab) look(ctx context.Context, c *Call, conds []WaitCondition, deadline time.Time) (*WaitCondition, WaitObservation, error) {
+// that navigates while it is looked at just does not hold yet, and so does one
+// that is busy until the wait's time is up: that is no error.
+func (w *waiter) look(ctx context.Context) (*WaitCondition, error) {
+	t := w.t
+	until := time.Now().Add(lookGrace)
+	if until.Before(w.deadline) {
+		until = w.deadline
+	}
+	lctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	lctx, end := context.WithCancelCause(lctx)
+	defer end(nil)
+	// A dialog stops the page's scripts, so nothing would answer any more.
+	stop := t.watch(func(op.Event) {
+		if d := t.openDialog(); d != nil {
+			end(dialogError(t, d))
+		}
+	})
+	defer stop()
 	if d := t.openDialog(); d != nil {
-		return nil, WaitObservation{}, dialogError(t, d)
+		return nil, dialogError(t, d)
+	}
+	w.busy, w.again = false, 0
+	met, err := w.check(lctx)
+	if w.net != nil {
+		_, n, _ := w.net.idle()
+		w.obs.InFlight = &n
+	}
+	switch {
+	case err == nil || isCode(err, op.DocumentChanged):
+		return met, nil
+	case t.openDialog() != nil:
+		return nil, dialogError(t, t.openDialog())
+	case lctx.Err() != nil && ctx.Err() == nil:
+		w.busy = true
+		return w.withoutPage(), nil
+	}
+	return nil, err
+}
+
+// check looks at the page and then at each condition.
+func (w *waiter) check(ctx context.Context) (*WaitCondition, error) {
+	t := w.t
+	if w.net != nil {
+		if err := w.net.listen(ctx); err != nil {
+			return nil, err
+		}
 	}
 	var texts []string
-	for _, cond := range conds {
+	for _, cond := range w.conds {
 		if cond.By == "textContains" || cond.By == "textGone" {
 			texts = append(texts, cond.Value)
 		}
 	}
+	// Closed shadow roots are met by a walk, which is not for every look.
+	if len(texts) > 0 && time.Since(w.walked) > 500*time.Millisecond {
+		t.meetAllClosed(ctx)
+		w.walked = time.Now()
+	}
 	obs, shown, err := t.lookAtPage(ctx, texts)
 	if err != nil {
-		return nil, obs, err
+		return nil, err
 	}
+	w.obs, w.read = obs, w.read || shown != nil
 	text := 0
-	for i := range conds {
-		cond := &conds[i]
+	for i := range w.conds {
+		cond := &w.conds[i]
 		ok := false
 		switch cond.By {
 		case "textContains", "textGone":
 			ok = shown != nil && shown[text] == (cond.By == "textContains")
 			text++
-		case "urlIncludes":
-			ok = strings.Contains(obs.URL, cond.Value)
 		case "load":
 			ok = obs.ReadyState == "complete"
-		case "networkIdle":
-			ok = t.lifecycle("networkIdle")
 		case "expression":
-			ok, err = t.truthy(ctx, c, cond.Value, deadline)
+			ok, err = t.truthy(ctx, w.c, cond.Value, w.deadline)
+		case "urlIncludes", "networkIdle":
+			ok = w.holdsOutside(cond)
 		default:
 			var n int
 			ok, n, err = t.lookFor(ctx, cond)
-			if i == 0 || ok {
-				obs.MatchCount = &n
+			if err == nil && (i == 0 || ok) {
+				w.obs.MatchCount = &n
 			}
 		}
 		if err != nil {
-			if isCode(err, op.DocumentChanged) {
-				return nil, obs, nil
-			}
-			return nil, obs, err
+			return nil, err
 		}
 		if ok {
-			return cond, obs, nil
+			return cond, nil
 		}
 	}
-	return nil, obs, nil
+	return nil, nil
+}
+
+// holdsOutside checks a condition that needs no answer of the page.
+func (w *waiter) holdsOutside(cond *WaitCondition) (ok bool) {
+	switch cond.By {
+	case "urlIncludes":
+		ok = strings.Contains(w.obs.URL, cond.Value)
+	case "networkIdle":
+		ok, _, w.again = w.net.idle()
+	}
+	return ok
+}
+
+// withoutPage is what holds of a page that does not answer.
+func (w *waiter) withoutPage() *WaitCondition {
+	if main, err := w.t.mainFrame(); err == nil {
+		w.obs.URL = main.url
+	}
+	if !w.read {
+		w.obs.ReadyState = "loading"
+		if w.t.lifecycle(parsedEvent) {
+			w.obs.ReadyState = "interactive"
+		}
+		if w.t.lifecycle("load") {
+			w.obs.ReadyState = "complete"
+		}
+	}
+	for i := range w.conds {
+		if w.holdsOutside(&w.conds[i]) {
+			return &w.conds[i]
+		}
+	}
+	return nil
 }
 
 // lookAtPage reads the main document's state and which of the texts any frame
@@ -270,37 +393,65 @@ func (t *Tab) lookAtPage(ctx context.Context, texts []string) (obs WaitObservati
 	if len(texts) == 0 {
 		return obs, p.Found, nil
 	}
-	for _, f := range t.allFrames(ctx) {
+	var mu sync.Mutex
+	t.inFrames(ctx, t.allFrames(ctx), func(ctx context.Context, f frameRef) error {
 		if f.id == main.id {
-			continue
+			return nil
 		}
 		var sub page
-		fctx, cancel := context.WithTimeout(ctx, time.Second)
-		err := t.run(fctx, f, "wait_page", &sub, texts)
-		cancel()
-		if err != nil {
-			// A frame that does not answer shows nothing; it must not hold
-			// up the rest.
-			t.log.Debug("looking into a frame", "error", err)
-			continue
+		if err := t.run(ctx, f, "wait_page", &sub, texts); err != nil {
+			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for i := range p.Found {
 			p.Found[i] = p.Found[i] || sub.Found[i]
 		}
-	}
+		return nil
+	})
 	return obs, p.Found, nil
 }
 
-// meetAllClosed has every frame's isolated world learn its closed shadow
-// roots. A frame that does not answer is left out.
-func (t *Tab) meetAllClosed(ctx context.Context) {
-	for _, f := range t.allFrames(ctx) {
-		fctx, cancel := context.WithTimeout(ctx, time.Second)
-		if err := t.meetClosed(fctx, f); err != nil {
-			t.log.Debug("walking a frame", "error", err)
-		}
-		cancel()
+// inFrames looks into the frames, several at a time. One that does not answer
+// is left out.
+func (t *Tab) inFrames(ctx context.Context, frames []frameRef, look func(context.Context, frameRef) error) {
+	lane := make(chan struct{}, lanes)
+	var wg sync.WaitGroup
+	for _, f := range frames {
+		wg.Go(func() {
+			lane <- struct{}{}
+			defer func() { <-lane }()
+			ctx, cancel := context.WithTimeout(ctx, frameLook)
+			defer cancel()
+			if err := look(ctx, f); err != nil {
+				t.log.Debug("looking into a frame", "error", err)
+			}
+		})
 	}
+	wg.Wait()
+}
+
+// meetAllClosed has every frame's isolated world learn its closed shadow
+// roots.
+func (t *Tab) meetAllClosed(ctx context.Context) {
+	frames := t.allFrames(ctx)
+	if len(frames) == 0 {
+		return
+	}
+	done, err := t.lookTurn(ctx)
+	if err != nil {
+		return
+	}
+	defer done()
+	var heard sync.WaitGroup
+	defer heard.Wait()
+	hctx, cancel := context.WithTimeout(ctx, frameLook)
+	defer cancel()
+	ears := t.hear(hctx, &heard, frames...)
+	t.inFrames(ctx, frames, func(ctx context.Context, f frameRef) error {
+		_, err := t.look1(ctx, f, mainWalkMs, false, ears)
+		return err
+	})
 }
 
 // lookFor counts the matches of a selector and says whether they are as the

@@ -170,33 +170,26 @@ func (s *shot) blocksToShow() []*content {
 	if s.cont != nil {
 		return nil
 	}
+	switch s.in.Mode {
+	case "auto", "text", "full":
+	default:
+		return nil
+	}
 	var out []*content
-	words := queryWords(s.in.Query)
 	size := 0
+	wants := s.wantsBlock()
 	for _, b := range s.window() {
-		switch {
-		case s.in.ContainingText != "":
-			if !hasFold(b.text, s.in.ContainingText) {
-				continue
-			}
-		case len(words) > 0 && s.in.Mode != "text":
-			if score(words, s.in.Query, b.text) == 0 {
-				continue
-			}
+		if !wants(b) {
+			continue
 		}
 		switch s.in.Mode {
 		case "auto":
-			if s.plainAction(b) && s.in.ContainingText == "" {
-				continue
-			}
 			if len(out) >= maxSnippets {
 				return out
 			}
 			size += min(runes(b.text), maxSnippet) + 12
 		case "text", "full":
 			size += runes(b.text) + 12
-		default:
-			return nil
 		}
 		if size > s.cap {
 			return out
@@ -204,6 +197,33 @@ func (s *shot) blocksToShow() []*content {
 		out = append(out, b)
 	}
 	return out
+}
+
+// wantsBlock says of a block whether the mode shows it where there is room.
+func (s *shot) wantsBlock() func(*content) bool {
+	words := queryWords(s.in.Query)
+	return func(b *content) bool {
+		switch {
+		case s.in.ContainingText != "":
+			return hasFold(b.text, s.in.ContainingText)
+		case len(words) > 0 && s.in.Mode != "text" && score(words, s.in.Query, b.text) == 0:
+			return false
+		}
+		return s.in.Mode != "auto" || !s.plainAction(b)
+	}
+}
+
+// wantsMoreBlocks reports whether more than n blocks are wanted.
+func (s *shot) wantsMoreBlocks(n int) bool {
+	wants := s.wantsBlock()
+	for _, b := range s.window() {
+		if wants(b) {
+			if n--; n < 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // plainAction reports whether a block says no more than the actions do.
@@ -258,6 +278,9 @@ func (s *shot) firstInView() int {
 	return 0
 }
 
+// maxPlaces bounds a map: landmarks come while it holds fewer places.
+const maxPlaces = 80
+
 // match is something that fits the query.
 type match struct {
 	spot
@@ -267,9 +290,15 @@ type match struct {
 
 // matchesFound are what fits the query best.
 func (s *shot) matchesFound() []match {
+	list, _ := s.matchesOf()
+	return list
+}
+
+// matchesOf are what fits the query best, and how many more there are.
+func (s *shot) matchesOf() (list []match, more int) {
 	words := queryWords(s.in.Query)
 	if len(words) == 0 {
-		return nil
+		return nil, 0
 	}
 	var out []match
 	seen := map[spot]bool{}
@@ -286,7 +315,8 @@ func (s *shot) matchesFound() []match {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b match) int { return b.score - a.score })
-	return out[:min(len(out), maxMatches)]
+	n := min(len(out), maxMatches)
+	return out[:n], len(out) - n
 }
 
 // excerpt is the part of a text around the first word that was looked for.
@@ -317,10 +347,41 @@ func excerpt(text string, words []string, max int) string {
 // mapPlaces are the landmarks and headings of the mode pageMap, and the forms
 // of the mode forms.
 func (s *shot) mapPlaces() []spot {
-	var out []spot
+	out, _ := s.mapOf()
+	return out
+}
+
+// mapMore counts the places that a map leaves out.
+type mapMore struct{ headings, landmarks, forms int }
+
+// String tells them: "3 more landmarks, 12 more headings".
+func (m mapMore) String() string {
+	var w []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{m.landmarks, "more landmark"}, {m.headings, "more heading"}, {m.forms, "more form"}} {
+		if c.n > 0 {
+			w = append(w, plural(c.n, c.what))
+		}
+	}
+	return strings.Join(w, ", ")
+}
+
+// count takes a place in that has no room.
+func (m *mapMore) count(role string) {
+	if role == "heading" {
+		m.headings++
+	} else {
+		m.landmarks++
+	}
+}
+
+// mapOf are mapPlaces, and how many there are beyond their bounds.
+func (s *shot) mapOf() (out []spot, more mapMore) {
 	headings := 0
 	if s.in.Mode != "pageMap" && s.in.Mode != "forms" && s.in.Mode != "full" {
-		return nil
+		return nil, more
 	}
 	s.sv.each(func(v *view, i int) bool {
 		r := &v.rows[i]
@@ -339,15 +400,23 @@ func (s *shot) mapPlaces() []spot {
 		case s.in.Mode == "forms" && role == "form":
 			if len(out) < maxForms {
 				out = append(out, spot{v, i})
+			} else {
+				more.forms++
 			}
 		case s.in.Mode != "forms" && role == "heading":
 			if headings++; headings <= maxHeadings {
 				out = append(out, spot{v, i})
+			} else {
+				more.headings++
 			}
-		case s.in.Mode != "forms" && strongRegions[role] && len(out) < 80:
-			out = append(out, spot{v, i})
+		case s.in.Mode != "forms" && strongRegions[role]:
+			if len(out) < maxPlaces {
+				out = append(out, spot{v, i})
+			} else {
+				more.landmarks++
+			}
 		}
 		return true
 	})
-	return out
+	return out, more
 }

@@ -9,6 +9,7 @@ import (
 // Bounds of a comparison with the session's last snapshot.
 const (
 	maxRemembered = 4000 // actions kept for it
+	maxDiffTexts  = 4 * maxRemembered
 	maxDiffList   = 12
 )
 
@@ -25,6 +26,8 @@ type DiffOut struct {
 	TextAdded    []string    `json:"textAdded,omitempty" jsonschema:"new pieces of text, at most 12"`
 	TextCount    int         `json:"textAddedCount,omitempty"`
 	Compared     int         `json:"compared,omitempty" jsonschema:"how many actions were compared, where not all could be"`
+
+	ComparedTexts int `json:"comparedTexts,omitempty" jsonschema:"how many texts were compared, where not all could be"`
 }
 
 // Change is a change of the page as a whole.
@@ -62,8 +65,9 @@ type lastSnapshot struct {
 	modal  string
 	labels map[nodeKey]LabelOut
 	total  int
-	texts  map[fnv]bool
-	text   fnv
+	texts  map[fnv]bool // of the first maxDiffTexts
+	read   int          // texts there were
+	text   fnv          // of all of them
 }
 
 // labelOf is how an action is compared.
@@ -102,7 +106,6 @@ func (s *shot) compare() {
 	t.mu.Lock()
 	before := t.observed.last[session]
 	t.mu.Unlock()
-	n := 0
 	s.sv.each(func(v *view, i int) bool {
 		r := &v.rows[i]
 		if r.tag != "" {
@@ -113,7 +116,7 @@ func (s *shot) compare() {
 			return true
 		}
 		now.text = now.text.add(text)
-		if n++; n > 4*maxRemembered {
+		if now.read++; now.read > maxDiffTexts {
 			return true
 		}
 		h := newFNV().add(text)
@@ -151,6 +154,9 @@ func (s *shot) compare() {
 	}
 	if max(before.total, now.total) > maxRemembered {
 		d.Compared = maxRemembered
+	}
+	if max(before.read, now.read) > maxDiffTexts {
+		d.ComparedTexts = maxDiffTexts
 	}
 	for _, a := range s.all[:min(len(s.all), maxRemembered)] {
 		after := now.labels[a.key()]

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -103,6 +104,9 @@ func (s *shot) render(chosen []*action, chars int) {
 	for _, l := range end {
 		p.room -= runes(l) + 1
 	}
+	if s.in.Query != "" {
+		p.room -= matchCount // matchLines has it back
+	}
 	reserve := min(chars/4, 90*len(s.contextsToShow())+90*min(len(s.sv.regions), maxFrontierLines)+60)
 	if s.in.Mode == "changes" {
 		s.changeLines(p)
@@ -185,7 +189,8 @@ func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 	var lines []string
 	refs := map[*region]string{}
 	wanted := s.leftOut(nil)
-	for _, r := range s.contextsToShow() {
+	list := s.contextsToShow()
+	for _, r := range list {
 		if r != s.byName && wanted[r] == 0 && s.in.Mode != "changes" {
 			continue
 		}
@@ -224,7 +229,7 @@ func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 	if len(lines) == 0 {
 		return
 	}
-	room := p.room - 110*maxFrontierLines/2
+	room := p.room - 70*min(len(s.sv.regions), maxFrontierLines) - 90 // for the frontiers, and the line that counts
 	size := 13
 	kept := 0
 	for _, l := range lines {
@@ -238,9 +243,31 @@ func (s *shot) contextLines(p *sheet, o *SnapshotOut, shown map[*action]bool) {
 	for _, l := range lines[:kept] {
 		p.add(l, true)
 	}
-	if over := len(lines) - kept; over > 0 {
-		p.add(fmt.Sprintf("- … %s more; the frontiers below lead to all actions", plural(over, "context")), true)
+	if over := len(lines) - kept + s.contextsBeyond(list, wanted, shown); over > 0 {
+		p.add(fmt.Sprintf("- … %s; the frontiers below lead to all actions", plural(over, "more context")), true)
 	}
+}
+
+// contextsBeyond counts the contexts that the list, which is bounded, leaves
+// out.
+func (s *shot) contextsBeyond(list []*region, wanted map[*region]int, shown map[*action]bool) int {
+	n := 0
+	if s.byName != nil || s.cont != nil {
+		return n
+	}
+	listed := map[*region]bool{}
+	for _, r := range list {
+		listed[r] = true
+	}
+	for _, r := range s.sv.regions {
+		if r.row < 0 || listed[r] {
+			continue
+		}
+		if s.in.Mode == "changes" && slices.ContainsFunc(r.actions, func(a *action) bool { return shown[a] }) || s.in.Mode != "changes" && wanted[r] > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // changeLines prints what changed since the session's last snapshot.
@@ -248,58 +275,83 @@ func (s *shot) changeLines(p *sheet) {
 	s.uids()
 	d := s.diff
 	p.add("\n## Changed since last snapshot", true)
-	room := p.room * 3 / 5
-	add := func(format string, args ...any) {
+	// The lines that count what is left out come whatever the room: what does
+	// not fit in the end is cut with a note.
+	room := p.room*3/5 - min(changeCounts, p.room/5)
+	add := func(format string, args ...any) bool {
 		l := fmt.Sprintf(format, args...)
-		if room -= runes(l) + 1; room > 0 {
-			p.add(l, true)
+		if room -= runes(l) + 1; room <= 0 {
+			return false
 		}
+		return p.add(l, true)
 	}
+	say := func(format string, args ...any) { p.add(fmt.Sprintf(format, args...), true) }
 	switch {
 	case d.First:
-		add("- this is the first snapshot of this tab in this session")
+		say("- this is the first snapshot of this tab in this session")
 		return
 	case len(d.Changes)+d.AddedCount+d.RemovedCount+d.UpdatedCount == 0:
-		add("- nothing")
-		return
+		say("- nothing")
 	}
+	more := func(left int, what string) {
+		if left > 0 {
+			say("- … %d more %s", left, what)
+		}
+	}
+	left, moved := 0, false
 	for _, c := range d.Changes {
-		if c.Kind != "textChanged" {
-			add("- %s: %s → %s", c.Kind, quoteName(c.Before, 160), quoteName(c.After, 160))
+		switch {
+		case c.Kind == "textChanged":
+			moved = d.TextCount == 0
+		case !add("- %s: %s → %s", c.Kind, quoteName(c.Before, 160), quoteName(c.After, 160)):
+			left++
 		}
 	}
+	more(left, "changes of the page")
+	left = d.AddedCount
 	for _, l := range d.Added {
-		add("- added %s", l.words())
-	}
-	more := func(n, shown int, what string) {
-		if n > shown {
-			add("- … %d more %s", n-shown, what)
+		if add("- added %s", l.words()) {
+			left--
 		}
 	}
-	more(d.AddedCount, len(d.Added), "added")
+	more(left, "added")
+	left = d.RemovedCount
 	for _, l := range d.Removed {
-		add("- removed %s", l.words())
-	}
-	more(d.RemovedCount, len(d.Removed), "removed")
-	for _, u := range d.Updated {
-		add("- updated %s: %s", u.After.words(), u.changes())
-	}
-	more(d.UpdatedCount, len(d.Updated), "updated")
-	for _, text := range d.TextAdded {
-		add("- text %s", quoteName(text, maxSnippet))
-	}
-	more(d.TextCount, len(d.TextAdded), "new texts")
-	if d.TextCount == 0 {
-		for _, c := range d.Changes {
-			if c.Kind == "textChanged" {
-				add("- text was removed or moved")
-			}
+		if add("- removed %s", l.words()) {
+			left--
 		}
+	}
+	more(left, "removed")
+	left = d.UpdatedCount
+	for _, u := range d.Updated {
+		if add("- updated %s: %s", u.After.words(), u.changes()) {
+			left--
+		}
+	}
+	more(left, "updated")
+	left = d.TextCount
+	for _, text := range d.TextAdded {
+		if add("- text %s", quoteName(text, maxSnippet)) {
+			left--
+		}
+	}
+	more(left, "new texts")
+	switch {
+	case moved && d.ComparedTexts > 0:
+		say("- text changed beyond what was compared, or was removed or moved")
+	case moved:
+		say("- text was removed or moved")
 	}
 	if d.Compared > 0 {
-		add("- only the first %d actions were compared", d.Compared)
+		say("- only the first %d actions were compared", d.Compared)
+	}
+	if d.ComparedTexts > 0 {
+		say("- only the first %d texts were compared", d.ComparedTexts)
 	}
 }
+
+// changeCounts is what the lines cost that count changes left out.
+const changeCounts = 160
 
 func (l LabelOut) words() string {
 	ref := ""
@@ -331,7 +383,7 @@ func (u UpdateOut) changes() string {
 
 // mapLines prints landmarks and headings.
 func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
-	places := s.mapPlaces()
+	places, more := s.mapOf()
 	counts := map[spot]int{}
 	for _, a := range s.all {
 		for r := a.region; r != nil; r = r.up {
@@ -339,7 +391,6 @@ func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
 		}
 	}
 	room := p.room / 2
-	left := 0
 	first := true
 	for _, sp := range places {
 		role := sp.v.role(sp.row)
@@ -360,7 +411,7 @@ func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
 			l += fmt.Sprintf(" actions=%d", e.Actions)
 		}
 		if room -= runes(l) + 1; room < 0 {
-			left++
+			more.count(role)
 			continue
 		}
 		o.PageMap = append(o.PageMap, e)
@@ -372,9 +423,17 @@ func (s *shot) mapLines(p *sheet, o *SnapshotOut, print bool) {
 			p.add(l, true)
 		}
 	}
-	if left > 0 && print {
-		p.add(fmt.Sprintf("- … %d more; expand a landmark with its ref", left), true)
+	if left := more.String(); left != "" {
+		hintMore(o, left+" of the page map")
+		if print {
+			p.add("- … "+left+"; expand a landmark with its ref, or read the outline with chrome_read", true)
+		}
 	}
+}
+
+// hintMore has the value say, too, what its lists leave out.
+func hintMore(o *SnapshotOut, what string) {
+	o.Summary.Hints = append(o.Summary.Hints, "Not listed: "+what+".")
 }
 
 // formLines prints the forms of the page with the refs of their fields.
@@ -383,7 +442,8 @@ func (s *shot) formLines(p *sheet, o *SnapshotOut) {
 	for _, a := range o.Actions {
 		refs[a.ID] = true
 	}
-	for _, sp := range s.mapPlaces() {
+	places, more := s.mapOf()
+	for _, sp := range places {
 		k := s.mention(sp, "form", (&region{spot: sp, role: "form"}).title())
 		if k == nil {
 			continue
@@ -399,11 +459,20 @@ func (s *shot) formLines(p *sheet, o *SnapshotOut) {
 				f.Fields = append(f.Fields, a.known.ref)
 			}
 		}
-		if len(o.Forms) == 0 && !p.add("\n## Forms", false) {
-			return
+		l := fmt.Sprintf("- @%s form %s fields: %s; submits: %s", f.UID, quoteName(f.Label, 100), orDash(f.Fields), orDash(f.Submits))
+		if runes(l)+1+80 > p.room {
+			more.forms++
+			continue
+		}
+		if len(o.Forms) == 0 {
+			p.add("\n## Forms", true)
 		}
 		o.Forms = append(o.Forms, f)
-		p.add(fmt.Sprintf("- @%s form %s fields: %s; submits: %s", f.UID, quoteName(f.Label, 100), orDash(f.Fields), orDash(f.Submits)), false)
+		p.add(l, true)
+	}
+	if more.forms > 0 {
+		hintMore(o, more.String())
+		p.add(fmt.Sprintf("- … %s; their fields are among the actions and frontiers", more), true)
 	}
 }
 
@@ -416,26 +485,47 @@ func orDash(list []string) string {
 
 // matchLines prints what fits the query.
 func (s *shot) matchLines(p *sheet, o *SnapshotOut) {
-	for _, m := range s.matchesFound() {
-		k := s.mention(m.spot, m.role, m.label)
-		if k == nil {
-			continue
-		}
+	if s.in.Query != "" {
+		p.room += matchCount
+	}
+	list, more := s.matchesOf()
+	list = slices.DeleteFunc(list, func(m match) bool { return s.mention(m.spot, m.role, m.label) == nil })
+	for i, m := range list {
 		what := m.role
 		if what == "" {
 			what = m.kind
 		}
-		one := MatchOut{UID: k.ref, Role: m.role, Kind: m.kind, Label: head(m.label, maxMatchText), Score: m.score}
+		one := MatchOut{UID: s.mention(m.spot, m.role, m.label).ref, Role: m.role, Kind: m.kind, Label: head(m.label, maxMatchText), Score: m.score}
 		l := fmt.Sprintf("- %s %s %s", one.UID, what, one.Label)
-		if len(o.Matches) == 0 && !p.add("\n## Matches", false) {
-			return
+		if i == 0 {
+			l = "\n## Matches\n" + l
 		}
-		if !p.add(l, false) {
-			return
+		room := p.room
+		if more > 0 || i < len(list)-1 {
+			room -= matchCount
 		}
+		if runes(l)+1 > room {
+			more += len(list) - i
+			break
+		}
+		p.add(l, true)
 		o.Matches = append(o.Matches, one)
 	}
+	if more > 0 {
+		left := plural(more, "more match")
+		if more > 1 {
+			left = strings.TrimSuffix(left, "s") + "es"
+		}
+		hintMore(o, left)
+		if len(o.Matches) == 0 {
+			p.add("\n## Matches", true)
+		}
+		p.add("- … "+left+"; query with more words, or narrow with containingText", true)
+	}
 }
+
+// matchCount is what the line costs that counts the matches left out.
+const matchCount = 90
 
 // textWindow prints the content that the mode shows and makes the frontiers
 // that lead to the rest of it.
@@ -492,11 +582,12 @@ func (s *shot) textWindow(p *sheet, o *SnapshotOut, shown map[*action]bool) (str
 	}
 	narrowed := s.in.ContainingText != "" || s.in.Query != "" && s.in.Mode != "text"
 	if narrowed {
-		if n := len(snippets) + len(o.Blocks); n < len(list) {
+		if s.wantsMoreBlocks(len(snippets) + len(o.Blocks)) {
 			o.TextTruncated = true
-			f := &frontier{projection: "content", name: "More matching content", view: "content", query: s.in.ContainingText + s.in.Query}
+			// A read looks for one text. The words of a query are none, and
+			// with both the blocks were chosen by the text alone.
+			f := &frontier{projection: "content", name: "More matching content", view: "content", query: s.in.ContainingText}
 			if s.in.ContainingText == "" {
-				f.query = ""
 				f.name = "Page content"
 			}
 			s.addContent(o, f)
@@ -614,7 +705,8 @@ func (s *shot) elements(o *SnapshotOut, chosen []*action, shown map[*action]bool
 
 // summarize counts the page.
 func (s *shot) summarize(o *SnapshotOut, shown map[*action]bool) {
-	o.Summary = SummaryOut{TotalInteractiveVisible: len(s.sv.actions), TotalInteractiveSampled: len(shown), Focused: o.Focused, Modal: o.Modal, Hints: []string{}}
+	o.Summary = SummaryOut{TotalInteractiveVisible: len(s.sv.actions), TotalInteractiveSampled: len(shown), Focused: o.Focused, Modal: o.Modal,
+		Hints: append([]string{}, o.Summary.Hints...)}
 	for _, a := range s.sv.actions {
 		if a.inView {
 			o.Summary.VisibleInteractiveCount++

@@ -67,6 +67,7 @@ type Tab struct {
 	answering sync.WaitGroup // answers to dialogs that are on their way
 	shots     sync.WaitGroup // pictures that are under way; see camera.go
 	capture   capture        // console and network; see capture.go
+	netWaits  netWaits       // waits for an idle network; see netidle.go
 
 	pins map[string]func() // what keeps the debugger attached, with how to end it
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // DoName is the wire name of the operation that runs a list of calls as one
@@ -22,6 +24,17 @@ const (
 	maxStepValue  = 4 << 20
 	maxStepValues = 12 << 20
 	maxStepLine   = 160
+)
+
+// Bounds of its text, in characters. The last step's own text follows whole;
+// what the others said may be missing there and nowhere else, such as that a
+// field did not take its value, so they keep some room beside a long one.
+const (
+	maxStepText  = 1000
+	minStepText  = 200
+	maxStepsText = 8000
+	minStepsText = 4000
+	stepFrame    = 80 // what a step's line and its count of lines cost beside its text
 )
 
 // Object is a JSON object whose fields another schema describes.
@@ -87,7 +100,7 @@ func (o *DoOut) Add(r StepResult) bool {
 	return r.OK
 }
 
-// Text is one line a step, and then the last step's own text.
+// Text is what each step said, and then the last step's own text.
 func (o DoOut) Text() string {
 	var b strings.Builder
 	if o.Done == o.Of {
@@ -95,8 +108,16 @@ func (o DoOut) Text() string {
 	} else {
 		fmt.Fprintf(&b, "Stopped at step %d of %d\n", len(o.Steps), o.Of)
 	}
-	for i, s := range o.Steps {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, s.line())
+	last, rest := "", o.Steps
+	if n := len(o.Steps); n > 0 && o.Steps[n-1].OK && o.Steps[n-1].Text != "" {
+		last, rest = "\n"+o.Steps[n-1].Text, o.Steps[:n-1]
+	}
+	share := stepShare(rest, max(maxStepsText-utf8.RuneCountInString(last), minStepsText))
+	for i, s := range rest {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, s.account(share))
+	}
+	if last != "" {
+		fmt.Fprintf(&b, "%d. %s\n", len(o.Steps), o.Steps[len(rest)].line())
 	}
 	switch left := o.Of - len(o.Steps); {
 	case left == 1:
@@ -104,11 +125,53 @@ func (o DoOut) Text() string {
 	case left > 1:
 		fmt.Fprintf(&b, "%d-%d. not begun\n", len(o.Steps)+1, o.Of)
 	}
-	if n := len(o.Steps); n > 0 && o.Steps[n-1].OK && o.Steps[n-1].Text != "" {
-		b.WriteString("\n" + o.Steps[n-1].Text)
-	}
+	b.WriteString(last)
 	return strings.TrimRight(b.String(), "\n")
 }
+
+// stepShare is how much each step may say so that all together stay within
+// room: those that say little leave the rest to the others.
+func stepShare(steps []StepResult, room int) int {
+	var sizes []int
+	for _, s := range steps {
+		room -= stepFrame
+		sizes = append(sizes, utf8.RuneCountInString(s.account(maxStepText)))
+	}
+	slices.Sort(sizes)
+	for i, n := range sizes {
+		if left := len(sizes) - i; n*left > room {
+			return min(max(room/left, minStepText), maxStepText)
+		}
+		room -= n
+	}
+	return maxStepText
+}
+
+// account tells a step: its first line, and the others below it, indented, up
+// to most characters. What is left out is counted.
+func (s StepResult) account(most int) string {
+	if s.Error != nil {
+		return s.line()
+	}
+	lines := s.lines()
+	first := head(lines[0], most)
+	out := s.told(first)
+	size := utf8.RuneCountInString(first)
+	for i, l := range lines[1:] {
+		room := most - size - len(stepIndent)
+		shown := head(l, room)
+		if left := len(lines) - 1 - i; shown != l && room < 60 && left == 1 {
+			return out + "\n" + stepIndent + "(1 more line)"
+		} else if shown != l && room < 60 {
+			return out + "\n" + stepIndent + fmt.Sprintf("(%d more lines)", left)
+		}
+		out += "\n" + stepIndent + shown
+		size += utf8.RuneCountInString(shown) + len(stepIndent) + 1
+	}
+	return out
+}
+
+const stepIndent = "   "
 
 // line tells a step on one line.
 func (s StepResult) line() string {
@@ -119,16 +182,39 @@ func (s StepResult) line() string {
 		}
 		return strings.Join(strings.Fields(line), " ")
 	}
-	text := s.Text
+	return s.told(head(s.lines()[0], maxStepLine))
+}
+
+func (s StepResult) told(first string) string {
+	return fmt.Sprintf("%s: %s (%d ms)", s.Tool, first, s.ElapsedMs)
+}
+
+// lines are the lines of the step's text that say something; JSON is one.
+func (s StepResult) lines() []string {
+	text := strings.TrimSpace(s.Text)
 	var compact bytes.Buffer
-	if t := strings.TrimSpace(text); (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Compact(&compact, []byte(t)) == nil {
+	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Compact(&compact, []byte(text)) == nil {
 		text = compact.String()
 	}
-	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(text); len(r) > maxStepLine {
-		text = string(r[:maxStepLine]) + "…"
+	var out []string
+	for l := range strings.Lines(text) {
+		if l = strings.TrimRight(l, " \r\n"); l != "" {
+			out = append(out, l)
+		}
 	}
-	return fmt.Sprintf("%s: %s (%d ms)", s.Tool, text, s.ElapsedMs)
+	if out == nil {
+		out = []string{""}
+	}
+	return out
+}
+
+// head is the beginning of a text.
+func head(text string, n int) string {
+	r := []rune(text)
+	if len(r) <= n {
+		return text
+	}
+	return string(r[:max(n, 0)]) + "…"
 }
 
 // CheckSteps refuses a list of which a step is no tool, is a list itself, or

@@ -35,16 +35,31 @@ var doCases = []drivertest.Case{
 		assert.Equal(s.T, out.Done, 4)
 		assert.Equal(s.T, out.Of, 4)
 		assert.Equal(s.T, s.Eval("window.sent"), `"a@b.test"`)
-		lines := strings.Split(res.Text, "\n")
-		assert.Equal(s.T, lines[0], "Done: 4 of 4 steps")
-		for i, want := range []string{"1. chrome_fill: fill completed", "2. chrome_fill: fill completed", "3. chrome_click: click completed", "4. chrome_snapshot: # Chrome snapshot (forms)"} {
-			assert.Assert(s.T, strings.HasPrefix(lines[i+1], want), lines[i+1])
+		account, snapshot, _ := strings.Cut(res.Text, "\n\n")
+		var told []string // each step's first line; the others are indented
+		for _, l := range strings.Split(account, "\n") {
+			if !strings.HasPrefix(l, " ") {
+				told = append(told, l)
+			}
 		}
-		assert.Equal(s.T, lines[5], "")
-		assert.Assert(s.T, strings.HasPrefix(lines[6], "# Chrome snapshot (forms)"), lines[6])
+		assert.Equal(s.T, len(told), 5, account)
+		for i, want := range []string{"Done: 4 of 4 steps", "1. chrome_fill: fill completed", "2. chrome_fill: fill completed", "3. chrome_click: click completed", "4. chrome_snapshot: # Chrome snapshot (forms)"} {
+			assert.Assert(s.T, strings.HasPrefix(told[i], want), told[i])
+		}
+		assert.Assert(s.T, strings.Contains(account, "\n   value: as given\n"), account)
+		assert.Assert(s.T, strings.HasPrefix(snapshot, "# Chrome snapshot (forms)"), snapshot)
 		var snap struct{ Mode string }
 		assert.NilError(s.T, json.Unmarshal(out.Steps[3].Value, &snap))
 		assert.Equal(s.T, snap.Mode, "forms")
+	}},
+	{Name: "do--tells-what-a-field-made-of-its-value", Page: "input/controlled.html", Do: func(s *drivertest.Scenario) {
+		_, res := doSteps(s,
+			stepOf("chrome_fill", map[string]any{"selector": "#upper", "text": "abc"}),
+			stepOf("chrome_evaluate", map[string]any{"expression": "'one\\ntwo'"}),
+			stepOf("chrome_click", map[string]any{"selector": "#render"}))
+		for _, want := range []string{"\n   value differs from what was given: the page holds \"ABC\"\n", "\n2. chrome_evaluate: one (", "\n   two\n3. chrome_click: click completed"} {
+			assert.Assert(s.T, strings.Contains(res.Text, want), res.Text)
+		}
 	}},
 	{Name: "do--stops", Page: "find/form.html", Do: func(s *drivertest.Scenario) {
 		out, res := doSteps(s,

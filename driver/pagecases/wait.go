@@ -17,7 +17,9 @@ type waited struct {
 		URL        string `json:"url"`
 		ReadyState string `json:"readyState"`
 		MatchCount *int   `json:"matchCount"`
+		InFlight   *int   `json:"requestsInFlight"`
 	} `json:"observation"`
+	Reason string `json:"reason"`
 }
 
 func waitFor(s *drivertest.Scenario, by, value string, timeoutMs int) (waited, op.Result) {
@@ -84,6 +86,69 @@ var waitCases = []drivertest.Case{
 		got, _ := waitFor(s, "networkIdle", "", 8000)
 		assert.Assert(s.T, got.Satisfied)
 		assert.Equal(s.T, s.Eval("document.readyState"), `"complete"`)
+	}},
+	{Name: "wait--network-idle-of-a-loaded-page", Page: "wait/fetches.html", Do: func(s *drivertest.Scenario) {
+		got, _ := waitFor(s, "networkIdle", "", 8000)
+		assert.Assert(s.T, got.Satisfied)
+		// Each fetch begins when the one before has ended, so one begins after
+		// the wait did.
+		s.Eval("go(8, 300)")
+		got, res := waitFor(s, "networkIdle", "", 15000)
+		assert.Assert(s.T, got.Satisfied, res.Text)
+		assert.Equal(s.T, s.Eval("window.left"), "0", res.Text)
+		assert.Assert(s.T, strings.HasSuffix(res.Text, "\nrequests in flight: 0"), res.Text)
+		// One that began before the wait is known where the network is captured.
+		s.Call("page.network-list", map[string]any{})
+		s.Eval("go(1, 2500)")
+		got, _ = waitFor(s, "networkIdle", "", 15000)
+		assert.Assert(s.T, got.Satisfied)
+		assert.Equal(s.T, s.Eval("window.left"), "0")
+		s.Eval("go(1, 20000)")
+		got, res = waitFor(s, "networkIdle", "", 1500)
+		assert.Assert(s.T, !got.Satisfied, res.Text)
+		assert.Equal(s.T, *got.Observation.InFlight, 1)
+		s.Call("page.navigate", map[string]any{"url": s.Site.URL("wait/never.html")})
+		got, res = waitFor(s, "networkIdle", "", 8000)
+		assert.Assert(s.T, got.Satisfied, res.Text)
+	}},
+	{Name: "wait--network-idle-with-a-stream", Page: "network/events.html", Do: func(s *drivertest.Scenario) {
+		// Chrome never calls this document idle.
+		got, res := waitFor(s, "networkIdle", "", 1500)
+		assert.Assert(s.T, !got.Satisfied, res.Text)
+		assert.Assert(s.T, strings.Contains(got.Reason, "event source"), res.Text)
+		s.Call("page.network-list", map[string]any{})
+		for _, page := range []string{"network/events.html", "network/socket.html"} {
+			s.Call("page.navigate", map[string]any{"url": s.Site.URL(page)})
+			got, res = waitFor(s, "networkIdle", "", 8000)
+			assert.Assert(s.T, got.Satisfied, "%s: %s", page, res.Text)
+		}
+	}},
+	{Name: "wait--network-idle-with-workers-and-frames", Do: func(s *drivertest.Scenario) {
+		for range 2 { // without and with the network's capture
+			for _, page := range []string{"network/workers.html", "network/frames.html"} {
+				s.Call("page.navigate", map[string]any{"url": s.Site.URL(page)})
+				got, res := waitFor(s, "networkIdle", "", 8000)
+				assert.Assert(s.T, got.Satisfied, "%s: %s", page, res.Text)
+			}
+			s.Call("page.network-list", map[string]any{})
+		}
+	}},
+	{Name: "wait--busy-page", Page: "wait/never.html", Do: func(s *drivertest.Scenario) {
+		// By a response, since timers of a hidden page come late, and not at
+		// once, or the call itself would be answered late.
+		s.Eval("fetch('/_/slow?ms=1000&type=json').then(() => { for (const end = performance.now() + 8000; performance.now() < end;); }); 1")
+		var got waited
+		res := s.Value("page.wait", `{"anyOf":[{"by":"visible","value":"#never"},{"by":"textContains","value":"nowhere"}],"timeoutMs":3000}`, &got)
+		assert.Assert(s.T, !got.Satisfied)
+		assert.Assert(s.T, got.ElapsedMs >= 3000 && got.ElapsedMs < 5000, "%d ms", got.ElapsedMs)
+		assert.Assert(s.T, strings.Contains(got.Reason, "did not answer in time"), res.Text)
+		assert.Assert(s.T, strings.Contains(res.Text, "\nreason: the page did not answer in time"), res.Text)
+		assert.Assert(s.T, strings.HasSuffix(got.Observation.URL, "/wait/never.html"), got.Observation.URL)
+		// What needs no answer of the page holds all the same.
+		s.Value("page.wait", `{"anyOf":[{"by":"visible","value":"#never"},{"by":"urlIncludes","value":"never.html"}],"timeoutMs":300}`, &got)
+		assert.Assert(s.T, got.Satisfied)
+		got, _ = waitFor(s, "textContains", "Still waiting", 20000)
+		assert.Assert(s.T, got.Satisfied)
 	}},
 	{Name: "wait--expression", Page: "wait/expression.html", Do: func(s *drivertest.Scenario) {
 		got, _ := waitFor(s, "expression", "window.ready", 5000)
