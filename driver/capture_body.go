@@ -18,7 +18,7 @@ import (
 const (
 	maxKeptBody    = 64 << 10        // bytes of one that is kept past a navigation
 	maxKeptBodies  = 4 << 20         // bytes of all of them in a tab
-	maxRequestBody = 8000            // characters of what was sent
+	maxRequestBody = 64_000          // characters of what was sent that are kept
 	maxBodyChars   = 8000            // characters that one call returns
 	bodyBound      = 5 * time.Second // to read one on demand
 )
@@ -36,6 +36,7 @@ type keptBody struct {
 // bodyText is a body without its secrets. A binary one has no text.
 type bodyText struct {
 	text   string
+	length int // characters of a text that was sent, those that are not kept too
 	bytes  int
 	binary bool
 }
@@ -196,7 +197,8 @@ func requestText(mimeType string, body []byte) *bodyText {
 		// of no use.
 		b.text, b.binary = redactBody(mimeType, strings.ToValidUTF8(string(body), "\uFFFD")), false
 	}
-	b.text = cut(b.text, maxRequestBody)
+	b.length = runes(b.text)
+	b.text = head(b.text, maxRequestBody)
 	return b
 }
 

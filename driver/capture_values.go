@@ -109,6 +109,12 @@ func previewParts(p *runtime.ObjectPreview) (props []part, whole bool) {
 	return props, whole
 }
 
+// What stands for properties that have no value to tell.
+const (
+	getterText   = "(a getter, which is not run)"
+	functionText = "(a function)"
+)
+
 // previewValue is one property of a preview; false when it is only named, or
 // its text is cut.
 func previewValue(q *runtime.PropertyPreview) (json.RawMessage, bool) {
@@ -127,9 +133,9 @@ func previewValue(q *runtime.PropertyPreview) (json.RawMessage, bool) {
 			return json.RawMessage("null"), true
 		}
 	case "accessor":
-		return jsonText("(a getter, which is not run)"), true
+		return jsonText(getterText), true
 	case "function":
-		return jsonText("(a function)"), true
+		return jsonText(functionText), true
 	}
 	return jsonText(q.Value), false
 }
@@ -214,9 +220,25 @@ func objectNoMarker(props []part, ref int) json.RawMessage {
 	}
 	m := cdpmodel.Marker{Kind: cdpmodel.KindObjectEntryProjection, ReferenceID: ref, Limit: len(props)}
 	for _, p := range props {
-		m.Entries = append(m.Entries, cdpmodel.MarkerEntry{Key: jsonText(p.key), Value: p.value})
+		m.Entries = append(m.Entries, cdpmodel.MarkerEntry{Key: jsonText(p.key), Value: withoutSecret(p.key, p.value)})
 	}
 	return marker(m)
+}
+
+// withoutSecret is the value of a property, or what stands for one whose name
+// says that it is secret, as in the bodies of requests.
+func withoutSecret(name string, v json.RawMessage) json.RawMessage {
+	if !secretName(name) {
+		return v
+	}
+	switch s := string(v); {
+	case s == `"`+getterText+`"`, s == `"`+functionText+`"`:
+		return v
+	case strings.HasPrefix(s, `{"_tag":`) && strings.Contains(s, `"kind":"`+string(cdpmodel.KindStringTruncated)+`"`):
+		return jsonText(redacted)
+	}
+	pre := "{" + string(jsonText(name)) + ":"
+	return json.RawMessage(strings.TrimSuffix(strings.TrimPrefix(redactJSON(pre+string(v)+"}"), pre), "}"))
 }
 
 func object(props []part) json.RawMessage {
@@ -228,7 +250,7 @@ func object(props []part) json.RawMessage {
 		}
 		b.Write(jsonText(p.key))
 		b.WriteByte(':')
-		b.Write(p.value)
+		b.Write(withoutSecret(p.key, p.value))
 	}
 	b.WriteByte('}')
 	return b.Bytes()

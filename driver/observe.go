@@ -81,7 +81,8 @@ type view struct {
 	listening map[int]bool // rows with a listener for clicks
 	rooted    bool         // the document or its body listens for clicks
 	owners    map[cdp.FrameID]int
-	roles     []string // memo of role
+	roles     []string           // memo of role
+	wholes    map[int]wholeField // of rows that a reader asked all of
 	naming    namer
 }
 
@@ -238,7 +239,7 @@ func (s *scene) connect(views []*view, frames []frameRef, errs []error) {
 			s.unread = append(s.unread, FrameNote{URL: v.meta.URL, Reason: fmt.Sprintf("%d elements were left out: %s", v.meta.Left, why)})
 		}
 		if v.meta.TextsCut > 0 {
-			s.unread = append(s.unread, FrameNote{URL: v.meta.URL, Reason: fmt.Sprintf("%d characters of very long texts were left out", v.meta.TextsCut)})
+			s.unread = append(s.unread, v.textsNote())
 		}
 		if v.meta.HostsLeft > 0 {
 			s.unread = append(s.unread, FrameNote{URL: v.meta.URL, Reason: fmt.Sprintf("%d boxes were not searched for closed shadow roots; the next snapshot goes on", v.meta.HostsLeft)})

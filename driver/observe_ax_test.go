@@ -19,6 +19,7 @@ import (
 type axNode struct {
 	role, name string
 	ignored    bool
+	invalid    bool
 }
 
 // axTree is Chrome's accessibility tree of every frame, by session and node.
@@ -34,7 +35,10 @@ func axTree(t testing.TB, tab *Tab, sc *scene) map[backendKey]axNode {
 			if r := axText(n.Role); r == "InlineTextBox" || r == "StaticText" {
 				continue // they go by their element's node at times
 			}
-			out[backendKey{frame: v.frame.id, backend: n.BackendDOMNodeID}] = axNode{axText(n.Role), axText(n.Name), n.Ignored}
+			invalid := slices.ContainsFunc(n.Properties, func(p *accessibility.Property) bool {
+				return p.Name == accessibility.PropertyNameInvalid && axText(p.Value) != "" && axText(p.Value) != "false"
+			})
+			out[backendKey{frame: v.frame.id, backend: n.BackendDOMNodeID}] = axNode{axText(n.Role), axText(n.Name), n.Ignored, invalid}
 		}
 	}
 	return out
@@ -111,6 +115,9 @@ func agree(t testing.TB, s *drivertest.Scenario, what string) (compared int, dif
 				differ = append(differ, fmt.Sprintf("%s: %s %q is not in Chrome's tree", what, a.role, a.name))
 			}
 			continue
+		}
+		if ours := a.v.state(a.row, a.role).Invalid; a.role == n.role && ours != n.invalid {
+			differ = append(differ, fmt.Sprintf("%s: %s %q is invalid for us: %t, for Chrome: %t", what, a.role, a.name, ours, n.invalid))
 		}
 		if a.role == n.role && head(a.name, 900) == head(oneLine(collapse(n.name)), 900) || axException(a, n) {
 			continue

@@ -171,7 +171,11 @@ func (v *view) state(i int, role string) ActionState {
 	}
 	s.Required = r.hasAttr("required") && (r.tag == "input" || r.tag == "select" || r.tag == "textarea") || r.get("aria-required") == "true"
 	switch inv := r.get("aria-invalid"); inv {
-	case "", "false":
+	case "":
+		// A required text that nobody has written yet is not called wrong, as
+		// in Chrome's tree.
+		s.Invalid = r.hasAttr("~iv") && !(r.hasAttr("required") && r.get("~vl") == "0" && !picked(r.get("~t")))
+	case "false":
 	default:
 		s.Invalid = true
 	}
@@ -305,6 +309,15 @@ func textual(kind string) bool {
 		return false
 	}
 	return true
+}
+
+// picked are the input types whose value is picked, though it can be written.
+func picked(kind string) bool {
+	switch kind {
+	case "date", "datetime-local", "month", "week", "time", "color":
+		return true
+	}
+	return false
 }
 
 // visibleLabel returns the row of a label of the control that can be clicked,

@@ -22,7 +22,7 @@ type FillIn struct {
 	Find            *FindBy `json:"find,omitempty" brief:"the one element that fits" jsonschema:"the control, by what a person perceives of it; it must fit one visible element only, or give index"`
 	Text            string  `json:"text" maxLength:"100000" brief:"the whole value; of a choice its label, of a check box true or false, of a date YYYY-MM-DD" jsonschema:"the whole new value; of a choice its label or value, of a check box true or false, of a date YYYY-MM-DD"`
 	Submit          bool    `json:"submit,omitzero" brief:"then press Enter" jsonschema:"press Enter afterwards"`
-	Pace            string  `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human types key by key; default is the session's"`
+	Pace            string  `json:"pace,omitzero" enum:"fast|human" brief:"" jsonschema:"human types key by key, a text of more than 400 characters at once as if pasted; default is the session's"`
 	IncludeSnapshot bool    `json:"includeSnapshot,omitzero" brief:"" jsonschema:"take a snapshot afterwards"`
 	MaxElements     int     `json:"maxElements,omitzero" min:"1" max:"80" brief:"-" jsonschema:"of that snapshot; 80 when absent"`
 	op.TabInput

@@ -14,8 +14,9 @@ import (
 
 // NetworkGetIn is the input of chrome_network_get.
 type NetworkGetIn struct {
-	RequestID  string `json:"requestId" minLength:"1" maxLength:"100" pattern:"\\S" brief:"req-N of chrome_network_list" jsonschema:"the id of a request that chrome_network_list told, such as req-3"`
-	BodyOffset int    `json:"bodyOffset,omitzero" min:"0" max:"100000000" brief:"character to go on at" jsonschema:"from which character of the response body on, to go on where it was cut"`
+	RequestID         string `json:"requestId" minLength:"1" maxLength:"100" pattern:"\\S" brief:"req-N of chrome_network_list" jsonschema:"the id of a request that chrome_network_list told, such as req-3"`
+	BodyOffset        int    `json:"bodyOffset,omitzero" min:"0" max:"100000000" brief:"character to go on at" jsonschema:"from which character of the response body on, to go on where it was cut"`
+	RequestBodyOffset int    `json:"requestBodyOffset,omitzero" min:"0" max:"100000000" brief:"the same for what was sent" jsonschema:"from which character of the request body on"`
 	op.TabInput
 }
 
@@ -27,7 +28,9 @@ type NetworkGetOut struct {
 	RequestBody           string         `json:"requestBody,omitempty" jsonschema:"at most 8,000 characters; secrets are redacted"`
 	RequestBodyBytes      int            `json:"requestBodyBytes,omitempty"`
 	RequestBodyBinary     bool           `json:"requestBodyBinary,omitempty" jsonschema:"it is not text, and its bytes are not told"`
-	RequestBodyTruncated  bool           `json:"requestBodyTruncated,omitempty"`
+	RequestBodyOffset     int            `json:"requestBodyOffset,omitempty" jsonschema:"the character that it begins with"`
+	RequestBodyLength     int            `json:"requestBodyLength,omitempty" jsonschema:"characters of the whole body, where that is longer; 64,000 are kept"`
+	RequestBodyTruncated  bool           `json:"requestBodyTruncated,omitempty" jsonschema:"more comes after it: give requestBodyOffset"`
 	RequestBodyError      string         `json:"requestBodyError,omitempty" jsonschema:"why it cannot be told"`
 	ResponseBody          *string        `json:"responseBody,omitempty" jsonschema:"at most 8,000 characters; secrets are redacted"`
 	ResponseBodyOffset    int            `json:"responseBodyOffset,omitempty" jsonschema:"the character that it begins with"`
@@ -71,7 +74,7 @@ var opNetworkGet = op.Define(op.Spec{
 	Name: "page.network-get", Tool: "chrome_network_get", Profile: "network", Title: "Network Get",
 	Summary: "Show one request with its headers, timing and bodies.",
 	Brief:   "Show one request with headers, timing and bodies.",
-	Doc: "Shows a request that chrome_network_list told, with request and response headers, timing, what was sent and what came. At most 8,000 characters of a body are returned; `bodyOffset` goes on behind them. " +
+	Doc: "Shows a request that chrome_network_list told, with request and response headers, timing, what was sent and what came. At most 8,000 characters of a body are returned; `bodyOffset` goes on behind them, and `requestBodyOffset` in what was sent. " +
 		"The bytes of a binary body are not returned, only their number. Bodies of documents, xhr and fetch up to 64 KB are kept past a navigation, 4 MB in a tab; others can be read while their document lives, " +
 		"and `responseBodyError` says why one cannot. Cookies, authorization, and values whose names say that they are secret are redacted.",
 	Effect: op.ReadOnly, Deadline: op.DefaultDeadline, Tab: op.PageTab, Args: []string{"requestId"},
@@ -101,8 +104,16 @@ func networkGet(ctx context.Context, c *Call, in NetworkGetIn) (NetworkGetOut, e
 	out.FramesOmitted = max(out.FramesSent+out.FramesReceived-len(out.Frames), 0)
 	out.ResponseBodyError, out.RequestBodyError = why, sentWhy
 	if sent != nil {
-		out.RequestBody, out.RequestBodyBytes, out.RequestBodyBinary = sent.text, sent.bytes, sent.binary
-		out.RequestBodyTruncated = strings.HasSuffix(sent.text, "…") && utf8.RuneCountInString(sent.text) > maxRequestBody
+		kept := []rune(sent.text)
+		if in.RequestBodyOffset > 0 && in.RequestBodyOffset >= len(kept) {
+			return NetworkGetOut{}, op.Invalidf("chrome_network_get: field %q is %d; of the %d characters that %s sent %d are kept", "requestBodyOffset", in.RequestBodyOffset, sent.length, in.RequestID, len(kept))
+		}
+		end := min(in.RequestBodyOffset+maxBodyChars, len(kept))
+		out.RequestBody, out.RequestBodyBytes, out.RequestBodyBinary = string(kept[in.RequestBodyOffset:end]), sent.bytes, sent.binary
+		if out.RequestBodyOffset = in.RequestBodyOffset; end-in.RequestBodyOffset < sent.length {
+			out.RequestBodyLength = sent.length
+		}
+		out.RequestBodyTruncated = end < sent.length
 	}
 	switch {
 	case body == nil:

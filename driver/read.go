@@ -18,7 +18,7 @@ const (
 
 // ReadOptions are the fields of chrome_read but the tab.
 type ReadOptions struct {
-	Ref      string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" brief:"only el-N, or go on at frontier-N" jsonschema:"read only this element (el-N), or go on where a frontier-N stopped"`
+	Ref      string `json:"ref,omitzero" pattern:"^@?(?:el|frontier)-\\d+$" brief:"only el-N, or go on at frontier-N" jsonschema:"read only this element (el-N), of a field all that it holds, or go on where a frontier-N stopped"`
 	View     string `json:"view,omitzero" enum:"content|outline" brief:"" jsonschema:"content (default) or only the headings"`
 	Query    string `json:"query,omitzero" maxLength:"500" brief:"only what has this text" jsonschema:"only what contains this text"`
 	MaxChars int    `json:"maxChars,omitzero" min:"1" max:"24000" brief:"default 12000" jsonschema:"characters at most; 12000 when absent"`
@@ -122,12 +122,17 @@ func (t *Tab) readOnce(ctx context.Context, in ReadOptions) (ReadOut, error) {
 	if err != nil {
 		return ReadOut{}, err
 	}
-	all, left := sc.blocks()
+	at := spot{}
 	if f.subject != (nodeKey{}) {
-		at := sc.find(f.subject)
-		if !at.ok() {
+		if at = sc.find(f.subject); !at.ok() {
 			return ReadOut{}, stale("its element has gone from the page")
 		}
+		if err := t.whole(ctx, sc, at); err != nil {
+			return ReadOut{}, err
+		}
+	}
+	all, left := sc.blocks()
+	if at.ok() {
 		all = slices.DeleteFunc(all, func(b *content) bool { return !at.within(b.v, max(b.row, 0)) })
 	}
 	total := len(f.matching(all))

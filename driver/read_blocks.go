@@ -497,6 +497,10 @@ func (v *view) isField(i int) bool {
 
 // field reads a control as its name and what it holds.
 func (r *reader) field(v *view, i int) {
+	if w, ok := v.wholes[i]; ok {
+		r.wholeField(v, i, w)
+		return
+	}
 	role := v.role(i)
 	text := v.fieldText(i)
 	if text == "" {

@@ -61,6 +61,8 @@ type Receipt struct {
 	Focus      string           `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
 	FocusRef   string           `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
 	Changes    []StateChange    `json:"changes,omitempty" jsonschema:"at most 12"`
+	MoreStates int              `json:"moreChanges,omitempty" jsonschema:"how many more states changed"`
+	Frames     []FrameNews      `json:"frames,omitempty" jsonschema:"documents that came to frames of the page, at most 5"`
 	Opened     []string         `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
 	Appeared   []Thing          `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
 	Vanished   []Thing          `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
@@ -97,6 +99,7 @@ type pageReport struct {
 	ScrollChanged bool        `json:"scrollChanged"`
 	Mutations     int         `json:"mutations"`
 	Notes         []pageNote  `json:"notes"`
+	More          int         `json:"more"` // notes that are not told
 	Text          []string    `json:"text"`
 	Large         bool        `json:"large"` // too many elements to compare all of them
 	Fresh         int         `json:"fresh"` // elements that can be seen now and could not before
@@ -121,10 +124,11 @@ type witness struct {
 	dialog    *Dialog
 	detached  string
 	crashed   bool
-	pending   string // URL of a navigation of the main frame that has begun
-	committed string // URL of a document that has come since
-	loaded    bool   // its content is there
-	within    bool   // a change of URL within the document
+	pending   string                 // URL of a navigation of the main frame that has begun
+	leaving   map[cdp.FrameID]string // the same of other frames
+	committed string                 // URL of a document that has come since
+	loaded    bool                   // its content is there
+	within    bool                   // a change of URL within the document
 	tabs      []string
 	downloads []string
 	answered  []AnsweredDialog
@@ -161,6 +165,7 @@ func (w *witness) event(ev op.Event) {
 		w.tellLocked()
 		return
 	}
+	w.frameLocked(ev)
 	switch ev.Method {
 	case page.JavascriptDialogOpening.Method:
 		if e, ok := decode[page.EventJavascriptDialogOpening](ev); ok {
@@ -289,21 +294,41 @@ func (w *witness) over() bool {
 }
 
 // fence refuses input that nothing has been sent of yet when another document
-// has come since the call looked: it would go to that one.
+// has come since the call looked, to the tab or to the frame that it is for: it
+// would go to that one.
 func (w *witness) fence(c *Call) error {
 	w.mu.Lock()
-	committed := w.committed
+	committed, where := w.committed, fmt.Sprintf("tab %d", w.t.conn.Key().TabID)
 	w.mu.Unlock()
+	if committed == "" {
+		committed, where = w.replaced(), "a frame of "+where
+	}
 	if committed == "" {
 		return nil
 	}
-	e := op.Reject(op.DocumentChanged, "another document came to tab %d before anything was pressed or entered, %s; nothing was sent to it", w.t.conn.Key().TabID, cut(committed, 300)).
+	e := op.Reject(op.DocumentChanged, "another document came to %s before anything was pressed or entered, %s; nothing was sent to it", where, cut(committed, 300)).
 		WithHint("take a snapshot and look").WithDetail("url", committed)
 	if c.effects.Load() {
 		// An element of the one before has been given the focus, or clicked.
 		e.Kind = op.OutcomeUnknown
 	}
 	return e
+}
+
+// replaced is the address of what came to an armed frame since it was looked
+// up, "" where all are as they were. A frame whose parent's document was
+// replaced has gone with it.
+func (w *witness) replaced() string {
+	for _, f := range w.frames {
+		now, ok := w.t.frameByID(f.id)
+		switch {
+		case !ok:
+			return "in place of " + f.url
+		case now.loader != f.loader:
+			return now.url
+		}
+	}
+	return ""
 }
 
 // gone reports whether an error of an input event is only that its page went:
@@ -401,6 +426,7 @@ func (w *witness) arm(ctx context.Context, frames ...frameRef) error {
 			w.frames = append(w.frames, f)
 		}
 	}
+	w.startFrames()
 	fns := make([]func() error, len(w.frames))
 	for i, f := range w.frames {
 		fns[i] = func() error { return w.t.inputFn(ctx, f, "", "arm", nil) }
@@ -475,12 +501,13 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 		w.mu.Lock()
 		blocked := w.dialog != nil || w.detached != "" || w.crashed
 		pending, committed, loaded := w.pending != "", w.committed != "", w.loaded
+		_, frames := w.frameNewsLocked()
 		w.mu.Unlock()
 		leaving := committed || pending
 		switch {
-		case blocked, committed && (loaded || !load), leaving && waited:
+		case blocked, committed && (loaded || !load), leaving && waited, frames && read && waited:
 			return
-		case leaving:
+		case leaving, frames:
 			if commit == nil {
 				timer := time.NewTimer(limit)
 				defer timer.Stop()
@@ -493,7 +520,10 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 		if !read {
 			finished = done
 		}
-		var timeout <-chan time.Time
+		var timeout, tick <-chan time.Time
+		if frames {
+			tick = time.After(frameTick)
+		}
 		if !leaving {
 			timeout = hard.C
 		}
@@ -501,6 +531,7 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 		case <-finished:
 			read = true
 		case <-w.news:
+		case <-tick:
 		case <-commit:
 			waited = true
 		case <-timeout:
@@ -544,6 +575,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 		}
 		r.ScrollChanged = r.ScrollChanged || p.ScrollChanged
 		mutations += p.Mutations
+		r.MoreStates += p.More
 		for _, c := range p.Notes {
 			c.Ref = known.ref(i, c.Num)
 			r.Changes = append(r.Changes, c.StateChange)
@@ -564,17 +596,20 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	} else {
 		r.Appeared, r.Unlisted = append(r.Appeared, fresh.list...), fresh.why
 	}
+	news, _ := w.frameNewsLocked()
+	r.Frames = firstN(news, 5)
+	r.MoreStates += max(0, len(r.Changes)-12)
 	r.More = max(0, len(r.Appeared)-maxThings) + max(0, len(r.Vanished)-maxThings)
 	r.Changes, r.Appeared, r.Vanished, r.Text, r.Opened = firstN(r.Changes, 12), firstN(r.Appeared, maxThings), firstN(r.Vanished, maxThings), firstN(r.Text, 3), firstN(r.Opened, 3)
 	r.URLChanged = r.URLAfter != r.URLBefore || w.committed != ""
-	r.PageChanged = mutations > 0 || differs || len(r.Changes) > 0 || w.committed != ""
+	r.PageChanged = mutations > 0 || differs || len(r.Changes) > 0 || w.committed != "" || slices.ContainsFunc(news, func(n FrameNews) bool { return !n.Pending })
 	add := func(yes bool, what string) {
 		if yes && !slices.Contains(r.ObservedChanges, what) {
 			r.ObservedChanges = append(r.ObservedChanges, what)
 		}
 	}
 	add(r.URLChanged, "url")
-	add(r.Navigating != "", "navigation-pending")
+	add(r.Navigating != "" || slices.ContainsFunc(news, func(n FrameNews) bool { return n.Pending }), "navigation-pending")
 	add(r.TitleChanged, "title")
 	add(r.FocusChanged, "focus")
 	add(r.ScrollChanged, "scroll")
@@ -633,6 +668,13 @@ func (r Receipt) text(kind string, notes ...string) string {
 	if r.Navigating != "" {
 		add("navigating to %s; the new page is not there yet", cut(r.Navigating, 200))
 	}
+	for _, f := range r.Frames {
+		if f.Pending {
+			add("frame: navigating to %s; its page is not there yet", cut(f.URL, 200))
+		} else {
+			add("frame: %s", cut(f.URL, 200))
+		}
+	}
 	for _, u := range r.NewTabs {
 		add("new tab: %s", cut(u, 200))
 	}
@@ -648,6 +690,9 @@ func (r Receipt) text(kind string, notes ...string) string {
 	for _, c := range r.Changes {
 		add("%s of %s%s: %s → %s", c.What, c.Of, refMark(c.Ref), shownValue(c.Before), shownValue(c.After))
 	}
+	if r.MoreStates > 0 {
+		add("%d more states changed", r.MoreStates)
+	}
 	if r.FocusChanged {
 		add("focus: %s%s", shownValue(r.Focus), refMark(r.FocusRef))
 	}
@@ -660,7 +705,7 @@ func (r Receipt) text(kind string, notes ...string) string {
 	if r.More > 0 {
 		add("%d more appeared or went", r.More)
 	}
-	if r.Unlisted != "" && len(r.Appeared) > 0 {
+	if r.Unlisted != "" {
 		add("%s", r.Unlisted)
 	}
 	for _, s := range r.Text {

@@ -123,7 +123,7 @@ type freshThings struct {
 // actions among it their refs. It never fails: what it cannot tell is left to
 // the pages' own words.
 func (w *witness) appeared(ctx context.Context, reports []*pageReport) freshThings {
-	fresh, large := false, false
+	fresh, large := w.framesMoved(), false
 	for _, p := range reports {
 		if p != nil {
 			fresh, large = fresh || p.Fresh > 0, large || p.Large
@@ -133,7 +133,7 @@ func (w *witness) appeared(ctx context.Context, reports []*pageReport) freshThin
 		return freshThings{}
 	}
 	if large {
-		return freshThings{why: "the page is large: a snapshot gives what appeared its refs"}
+		return freshThings{why: "the page is large, so that not all that appeared is told here: a snapshot gives what appeared its refs"}
 	}
 	ctx, done := w.guard(ctx)
 	defer done()

@@ -3,7 +3,7 @@
 function () {
   const lib = globalThis.__piChromeInput;
   const {up, nearest, describe, frame, shown, CONTROL} = lib.tools;
-  const MAX_CONTROLS = 1000, MAX_NODES = 40, MAX_NOTES = 12, MAX_ELEMENTS = 4000, MAX_GONE = 200;
+  const MAX_CONTROLS = 1000, MAX_NODES = 40, MAX_NOTES = 12, MAX_ELEMENTS = 4000, MAX_GONE = 200, MAX_ROOTS = 500, ROOTS_MS = 8;
   const SECRET = /password|passwd|pwd|secret|token|bearer|api.?key|access.?key|auth.?code|one.?time|otp|2fa|mfa|verification.?code|recovery.?code|credit.?card|card.?number|cc-number|cc-csc|\bcvc\b|\bcvv\b|security.?code|\bssn\b|social.?security/i;
   const STATES = ['aria-expanded', 'aria-checked', 'aria-pressed', 'aria-selected', 'aria-invalid', 'aria-current', 'open', 'disabled', 'hidden'];
 
@@ -41,6 +41,8 @@ function () {
   /** Every element that can be seen, through the shadow roots that are known,
    * or null where the page is too large to look at all of it. */
   const seen = () => {
+    // Chrome keeps this count; it spares a large page the look at its first part.
+    if (document.getElementsByTagName('*').length > MAX_ELEMENTS) return null;
     const set = new Set();
     let count = 0;
     const walk = (root) => {
@@ -53,6 +55,23 @@ function () {
       return true;
     };
     return walk(document) ? set : null;
+  };
+
+  /** The document and the shadow roots in it that are known, those around the
+   * target first. What takes too long to find in a large page is left out. */
+  const rootsOf = (target) => {
+    const roots = new Set([document]), end = performance.now() + ROOTS_MS;
+    for (let n = target; n; n = up(n)) if (n.parentNode instanceof ShadowRoot) roots.add(n.parentNode);
+    let count = 0;
+    for (const root of roots) { // it goes on with those that are added
+      const walker = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
+      for (let el = walker.nextNode(); el; el = walker.nextNode()) {
+        const inner = shadowOf(el);
+        if (inner && roots.size < MAX_ROOTS) roots.add(inner);
+        if (roots.size >= MAX_ROOTS || ((++count & 255) === 0 && performance.now() > end)) return [...roots];
+      }
+    }
+    return [...roots];
   };
 
   const active = () => {
@@ -79,18 +98,15 @@ function () {
     return list;
   };
 
-  /**
-   * Starts to listen. The element of the last aim, or of the last control, is
-   * the one whose own tree is watched too.
-   */
+  /** Starts to listen, in the document and in its shadow roots: what a press
+   * changes often stands in another component than what was pressed. */
   lib.arm = () => {
     lib.disarm();
-    const roots = [document];
-    for (let n = lib.target; n; n = up(n)) if (n.parentNode instanceof ShadowRoot && !roots.includes(n.parentNode)) roots.push(n.parentNode);
+    const roots = rootsOf(lib.target);
     const scrolled = new Map();
     const onScroll = (event) => { if (scrolled.size < 20) scrolled.set(event.target, true); };
     const a = lib.armed = {
-      roots, scrolled, count: 0, added: new Set(), removed: new Set(), attributes: new Map(), old: new Map(),
+      roots, scrolled, count: 0, shape: 0, added: new Set(), removed: new Set(), attributes: new Map(), old: new Map(),
       url: location.href, title: document.title, focus: active(), x: scrollX, y: scrollY, fields: fields(roots), seen: seen(),
     };
     a.observer = new MutationObserver((list) => take(list));
@@ -131,9 +147,10 @@ function () {
       if (m.type === 'characterData' && a.added.size < MAX_NODES) a.added.add(m.target);
       for (const n of m.addedNodes || []) if (a.added.size < MAX_NODES) a.added.add(n);
       for (const n of m.removedNodes || []) if (a.removed.size < MAX_NODES) a.removed.add(n);
-      if (m.type === 'attributes' && STATES.includes(m.attributeName) && a.attributes.size < MAX_NODES) {
+      if (m.type === 'attributes') a.shape++;
+      if (m.type === 'attributes' && STATES.includes(m.attributeName)) {
         const key = m.target;
-        if (!a.attributes.has(key)) a.attributes.set(key, new Map());
+        if (!a.attributes.has(key)) { if (a.attributes.size >= MAX_CONTROLS) continue; a.attributes.set(key, new Map()); }
         const seen = a.attributes.get(key);
         if (!seen.has(m.attributeName)) seen.set(m.attributeName, m.oldValue);
       }
@@ -169,7 +186,8 @@ function () {
     const now = a.seen && seen();
     if (!now) {
       const fresh = things(added, (el) => shown(el)), lost = things(gone, (el) => !el.isConnected);
-      return {large: true, fresh: added.length, appeared: fresh.slice(0, MAX_NOTES).map(told), vanished: lost.slice(0, MAX_GONE).map(told),
+      // An attribute may have made anything appear: nobody compared.
+      return {large: true, fresh: added.length + a.shape, appeared: fresh.slice(0, MAX_NOTES).map(told), vanished: lost.slice(0, MAX_GONE).map(told),
         dialogs: added.filter((n) => n.nodeType === 1 && n.matches(DIALOG)).slice(0, 3).map(dialogName)};
     }
     const fresh = [], lost = [], dialogs = [];
@@ -192,12 +210,13 @@ function () {
     const a = lib.armed;
     take(a.observer.takeRecords());
     const notes = [];
+    let more = 0; // notes beyond those that are told
     for (const [el, before] of a.fields) {
-      if (notes.length >= MAX_NOTES) break;
       if (!el.isConnected) continue;
       const after = stateOf(el);
       for (const what of Object.keys(after)) {
         if (after[what] === before[what]) continue;
+        if (notes.length >= MAX_NOTES) { more++; continue; }
         const hide = what === 'value' && secret(el);
         notes.push({what, of: call(el), num: num(el), self: el === lib.target || el === lib.control,
           before: hide ? `(${before[what].length} characters)` : line(before[what], 80),
@@ -206,9 +225,9 @@ function () {
     }
     for (const [el, seen] of a.attributes) {
       for (const [name, old] of seen) {
-        if (notes.length >= MAX_NOTES) break;
         const now = el.getAttribute(name);
         if (now === old || !el.isConnected) continue;
+        if (notes.length >= MAX_NOTES) { more++; continue; }
         const flag = (v) => (name.startsWith('aria-') ? v ?? 'none' : v === null ? 'false' : 'true');
         notes.push({what: name.replace('aria-', ''), of: call(el), num: num(el), self: el === lib.target, before: flag(old), after: flag(now)});
       }
@@ -229,7 +248,7 @@ function () {
       token: globalThis.__piChrome ? globalThis.__piChrome.token : '',
       focus: focus ? call(focus) : '', focusNum: num(focus), focusChanged: focus !== a.focus,
       scrollX, scrollY, scrollChanged: scrollX !== a.x || scrollY !== a.y || a.scrolled.size > 0, scrolledPage: scrollX !== a.x || scrollY !== a.y,
-      mutations: a.count, notes, text,
+      mutations: a.count, notes, more, text,
       ...difference(a, added, gone),
       busy, waited,
     };

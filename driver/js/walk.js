@@ -146,6 +146,7 @@
   // What a control holds, as attributes of our own that begin with "~".
   const control = (el, tag, out, names) => {
     const put = (k, v) => out.push('~' + k + '=' + clean(String(v), 400));
+    if ((tag === 'input' || tag === 'textarea' || tag === 'select') && matches(el, ':invalid')) put('iv', 1);
     switch (tag) {
       case 'input': {
         const type = el.type;
@@ -156,13 +157,11 @@
         }
         if (type === 'file') { put('n', el.files ? el.files.length : 0); break; }
         value(el, type, put, names);
-        if (matches(el, ':invalid')) put('iv', 1);
         if (names.includes('list') && el.list) put('list', 1);
         break;
       }
       case 'textarea':
         value(el, '', put, names);
-        if (matches(el, ':invalid')) put('iv', 1);
         break;
       case 'select': {
         const chosen = [];
@@ -174,7 +173,6 @@
         put('n', el.options.length);
         put('s', el.selectedOptions.length);
         put('lb', el.multiple || el.size > 1 ? 1 : 0);
-        if (matches(el, ':invalid')) put('iv', 1);
         break;
       }
       case 'option':

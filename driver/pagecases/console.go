@@ -165,6 +165,8 @@ var consoleCases = []drivertest.Case{
 			assert.Assert(s.T, strings.Contains(out.said(s, "circle").text(), `"kind":"CircularReference"`))
 			assert.Equal(s.T, out.said(s, "guarded").text(), `["guarded",{"plain":1,"secretive":"(a getter, which is not run)"}]`)
 			assert.Assert(s.T, strings.Contains(out.said(s, "long").text(), `"originalLength":5000`))
+			secret := out.said(s, "secret").text()
+			assert.Assert(s.T, strings.Contains(secret, `"user":"ada","password":"[redacted]","deep":{"apiKey":"[redacted]","tokens":12,"pins":[{"otp":"[redacted]"}]},"authToken":"[redacted]"`), secret)
 			many := out.said(s, "args")
 			assert.Equal(s.T, len(many.Args), 20)
 			assert.Equal(s.T, many.ArgsOmitted, 6)

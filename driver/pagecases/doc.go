@@ -11,7 +11,7 @@ func All() []drivertest.Case {
 	var all []drivertest.Case
 	for _, cases := range [][]drivertest.Case{navigateCases, waitCases, dialogCases, regressCases, evaluateCases, screenshotCases,
 		clickCases, fillCases, pressCases, refCases, receiptCases, typeCases, pointerCases, scrollCases, uploadCases, selectCases, inputFindCases, consoleCases, networkCases, appCases, appFaultCases,
-		findCases, inspectCases, historyCases, crashCases, doCases} {
+		findCases, readCases, inspectCases, historyCases, crashCases, doCases} {
 		all = append(all, cases...)
 	}
 	return all

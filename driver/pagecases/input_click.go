@@ -52,12 +52,17 @@ type (
 		Vanished        []thing
 		Opened          []string
 		More            int
-		Unlisted        string
-		Text            []string
-		Dialog          *struct{ Type, Message string }
-		Navigating      string
-		NewTabs         []string
-		Downloads       []string
+		MoreChanges     int
+		Frames          []struct {
+			URL     string
+			Pending bool
+		}
+		Unlisted   string
+		Text       []string
+		Dialog     *struct{ Type, Message string }
+		Navigating string
+		NewTabs    []string
+		Downloads  []string
 	}
 	clickOut struct {
 		Action struct {

@@ -15,6 +15,9 @@ var receiptCases = []drivertest.Case{
 	{Name: "input--appears-many", Page: "input/appears.html", Do: appearsMany},
 	{Name: "input--vanishes", Page: "input/appears.html", Do: vanishes},
 	{Name: "input--receipt-refs", Page: "input/effects.html", Do: receiptRefs},
+	{Name: "input--receipt-components", Page: "input/components.html", Do: receiptComponents},
+	{Name: "input--receipt-frames", Page: "frames/target.html", Do: receiptFrames},
+	{Name: "input--receipt-many", Page: "input/select-all.html", Do: receiptMany},
 }
 
 // thing is an action that a receipt names.
@@ -86,6 +89,11 @@ func appearsMany(s *drivertest.Scenario) {
 	var added clickOut
 	s.Value("input.click", `{"selector":"#add"}`, &added)
 	assert.Assert(t, added.Action.Unlisted != "" && added.Action.Appeared[0].Ref == "", "%+v", added.Action)
+	// What a class shows is not found there, and that is told.
+	var shown clickOut
+	res = s.Value("input.click", `{"selector":"#toggle"}`, &shown)
+	assert.Equal(t, len(shown.Action.Appeared), 0)
+	assert.Assert(t, shown.Action.Unlisted != "" && strings.Contains(res.Text, shown.Action.Unlisted), res.Text)
 }
 
 // What goes is named by the ref that it had.
@@ -122,4 +130,62 @@ func receiptRefs(s *drivertest.Scenario) {
 	assert.Equal(t, s.Eval("box.checked"), "false")
 	e := s.Fail("input.fill", map[string]any{"ref": set.ID, "text": "true"}, "rejected", "action-verb-mismatch")
 	assert.Assert(t, strings.Contains(e.Message, "click"), e.Message)
+}
+
+// What a press changes in another component is told, and waited for.
+func receiptComponents(s *drivertest.Scenario) {
+	t := s.T
+	for id, text := range map[string]string{"one": "One article", "count": "Counted to the end"} {
+		out := clickOn(s, "x-buttons >>> #"+id)
+		assert.Equal(t, out.Action.Outcome, observed)
+		assert.Assert(t, changed(out.Action.receipt, "page"))
+		assert.DeepEqual(t, out.Action.Text, []string{text})
+	}
+	out := clickOn(s, "x-buttons >>> #gift")
+	assert.Equal(t, len(out.Action.Changes), 1)
+	assert.Equal(t, out.Action.Changes[0].Of+" "+out.Action.Changes[0].After, `checkbox "Gift" true`)
+}
+
+// A document that comes to a frame of the page is an effect.
+func receiptFrames(s *drivertest.Scenario) {
+	t := s.T
+	for _, tt := range []struct{ id, to string }{{"same", "/read/table.html"}, {"cross", "/frames/kinds.html"}, {"same", "/read/table.html"}} {
+		var out clickOut
+		res := s.Value("input.click", map[string]any{"selector": "#" + tt.id}, &out)
+		assert.Equal(t, len(out.Action.Frames), 1, res.Text)
+		f := out.Action.Frames[0]
+		assert.Assert(t, strings.HasSuffix(f.URL, tt.to) && !out.Action.URLChanged, res.Text)
+		if f.Pending { // a busy machine
+			assert.Assert(t, changed(out.Action.receipt, "navigation-pending") && strings.Contains(res.Text, "\nframe: navigating to http"), res.Text)
+		} else {
+			assert.Assert(t, changed(out.Action.receipt, "page") && strings.Contains(res.Text, "\nframe: http"), res.Text)
+		}
+		s.Call("page.wait", `{"condition":{"by":"networkIdle"}}`)
+	}
+	out := clickOn(s, "#nothing")
+	assert.Assert(t, !changed(out.Action.receipt, "page") && len(out.Action.Frames) == 0, "%+v", out.Action)
+	out = clickOn(s, "#slow")
+	assert.Assert(t, changed(out.Action.receipt, "navigation-pending") && len(out.Action.Frames) == 1 && out.Action.Frames[0].Pending, "%+v", out.Action)
+	s.Goto("frames/target.html")
+	out = clickOn(s, "#download")
+	assert.Assert(t, len(out.Action.Frames) == 0, "%+v", out.Action)
+	assert.DeepEqual(t, out.Action.Downloads, []string{"report.csv"})
+	out = clickOn(s, "#fragment")
+	assert.Assert(t, len(out.Action.Frames) == 0, "%+v", out.Action)
+	// So it is after a link in the frame itself.
+	s.Eval(`frames[0].document.body.innerHTML = '<a href="/read/table.html">In the frame</a>'`)
+	out = clickOn(s, "iframe >> a")
+	assert.Assert(t, changed(out.Action.receipt, "page") && len(out.Action.Frames) == 1, "%+v", out.Action)
+}
+
+// States beyond those that a receipt lists are counted.
+func receiptMany(s *drivertest.Scenario) {
+	t := s.T
+	for _, id := range []string{"all", "aria"} {
+		var out clickOut
+		res := s.Value("input.click", map[string]any{"selector": "#" + id}, &out)
+		assert.Equal(t, len(out.Action.Changes), 12)
+		assert.Equal(t, out.Action.MoreChanges, 38)
+		assert.Assert(t, strings.Contains(res.Text, "38 more states changed"), res.Text)
+	}
 }

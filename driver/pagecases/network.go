@@ -54,6 +54,8 @@ type networkGot struct {
 	networkRequest
 	RequestHeaders        [][2]string `json:"requestHeaders"`
 	RequestBody           string      `json:"requestBody"`
+	RequestBodyLength     int         `json:"requestBodyLength"`
+	RequestBodyTruncated  bool        `json:"requestBodyTruncated"`
 	RequestBodyError      string      `json:"requestBodyError"`
 	ResponseBody          *string     `json:"responseBody"`
 	ResponseBodyLength    int         `json:"responseBodyLength"`
@@ -186,6 +188,22 @@ var networkCases = []drivertest.Case{
 			assert.Assert(s.T, got.ResponseBody == nil && strings.Contains(got.ResponseBodyError, "redirect"), got.ResponseBodyError)
 		}
 		assert.Assert(s.T, header(last.ResponseHeaders, "location") == "" && header(last.ResponseHeaders, "content-type") == "application/json", "%v", last.ResponseHeaders)
+	}},
+	// What was sent is told in parts like an answer.
+	{Name: "network--sent-long", Do: func(s *drivertest.Scenario) {
+		captured(s, "network/bodies.html", "document.title === 'Bodies: done'")
+		s.Eval(`fetch("/_/echo?long", {method: "POST", body: JSON.stringify({password: "pw-of-ada", text: "0123456789".repeat(2000)})}).then((r) => r.text())`)
+		id := listRequests(s, `{"type":"fetch"}`).find(s, "http://site/_/echo?long").ID
+		all, n := "", 0
+		for more := true; more; n++ {
+			var got networkGot
+			s.Value("page.network-get", map[string]any{"requestId": id, "requestBodyOffset": len(all)}, &got)
+			all, more = all+got.RequestBody, got.RequestBodyTruncated
+			assert.Assert(s.T, got.RequestBodyLength > 20000 && len(got.RequestBody) <= 8000, "%d of %d", len(got.RequestBody), got.RequestBodyLength)
+		}
+		assert.Equal(s.T, n, 3)
+		assert.Equal(s.T, all, `{"password":"[redacted]","text":"`+strings.Repeat("0123456789", 2000)+`"}`)
+		s.Fail("page.network-get", map[string]any{"requestId": id, "requestBodyOffset": len(all)}, op.Invalid, op.InvalidInput)
 	}},
 	{Name: "network--failures", Do: func(s *drivertest.Scenario) {
 		captured(s, "network/failures.html", "document.title === 'Failures: done'")
