@@ -61,7 +61,13 @@ func TestDocumentChangesUnderneath(t *testing.T) {
 			assert.NilError(t, err)
 			n := len(rec.Calls())
 			told := map[string]int{}
-			for i := 1; i <= n; i++ {
+			from := 1
+			if c.frame != "" && !thorough() {
+				// Of the same way with frames in it, what comes shortly before
+				// the input.
+				from = max(1, slices.IndexFunc(rec.Calls(), func(r drivertest.Recorded) bool { return slices.Contains(c.sends, r.Method) })-6)
+			}
+			for i := from; i <= n; i++ {
 				told[f.change(i, c)]++
 			}
 			t.Logf("%d calls: %v", n, told)

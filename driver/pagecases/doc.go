@@ -6,6 +6,12 @@ package pagecases
 
 import "pi-chrome/driver/drivertest"
 
+// DirectOnly are the cases that cannot hold over the relay. Each has a test of
+// the relay's own for what holds instead.
+var DirectOnly = []string{
+	"navigate--data-and-blank", // Chrome lets no extension open a data: address: dataAddress
+}
+
 // All is every case.
 func All() []drivertest.Case {
 	var all []drivertest.Case

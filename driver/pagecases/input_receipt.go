@@ -149,7 +149,7 @@ func receiptComponents(s *drivertest.Scenario) {
 // A document that comes to a frame of the page is an effect.
 func receiptFrames(s *drivertest.Scenario) {
 	t := s.T
-	for _, tt := range []struct{ id, to string }{{"same", "/read/table.html"}, {"cross", "/frames/kinds.html"}, {"same", "/read/table.html"}} {
+	for _, tt := range []struct{ id, to string }{{"same", "/read/table.html"}, {"cross", "/frames/controls.html"}, {"same", "/read/table.html"}} {
 		var out clickOut
 		res := s.Value("input.click", map[string]any{"selector": "#" + tt.id}, &out)
 		assert.Equal(t, len(out.Action.Frames), 1, res.Text)

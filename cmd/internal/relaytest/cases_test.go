@@ -20,6 +20,7 @@ import (
 	"pi-chrome/driver/direct"
 	"pi-chrome/driver/drivertest"
 	"pi-chrome/driver/op"
+	"pi-chrome/driver/pagecases"
 	"pi-chrome/extension"
 )
 
@@ -134,15 +135,9 @@ func relayLane(t *testing.T, l *Lane, site *drivertest.Site) drivertest.Lane {
 	}
 }
 
-// differs are the cases that cannot hold over the relay. Each has a test of its
-// own for what holds instead.
-var differs = []string{
-	"navigate--data-and-blank", // Chrome lets no extension open a data: address: dataAddress
-}
-
 // pageCases runs the driver's cases over the relay.
 func pageCases(t *testing.T, l *Lane, cases []drivertest.Case) {
-	cases = slices.DeleteFunc(cases, func(c drivertest.Case) bool { return slices.Contains(differs, c.Name) })
+	cases = slices.DeleteFunc(cases, func(c drivertest.Case) bool { return slices.Contains(pagecases.DirectOnly, c.Name) })
 	drivertest.RunCases(t, relayLane(t, l, drivertest.NewServer(t)), cases)
 }
 
