@@ -210,8 +210,13 @@ func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
 	}
 }
 
-// lookGrace is what a look has at least, also when the wait's time is up.
-const lookGrace = time.Second
+// lookGrace is what a look has at least, also when the wait's time is up;
+// firstGrace is the same until the page was read once, so that a short wait on
+// a busy machine has something to tell.
+const (
+	lookGrace  = time.Second
+	firstGrace = 1800 * time.Millisecond
+)
 
 // frameLook bounds the look into one frame; it must not hold up the rest.
 const frameLook = time.Second
@@ -238,7 +243,11 @@ type waiter struct {
 // that is busy until the wait's time is up: that is no error.
 func (w *waiter) look(ctx context.Context) (*WaitCondition, error) {
 	t := w.t
-	until := time.Now().Add(lookGrace)
+	grace := lookGrace
+	if !w.read {
+		grace = firstGrace
+	}
+	until := time.Now().Add(grace)
 	if until.Before(w.deadline) {
 		until = w.deadline
 	}
