@@ -304,6 +304,17 @@ func TestFrameHasBorder(t *testing.T) {
 	assert.Equal(t, s.Eval("hits"), "[1,2]")
 }
 
+// Likewise (seed 77): a point loses its fraction on the way to the page, and
+// met the scroll bar around the frame.
+func TestFrameAtScrollBar(t *testing.T) {
+	s := start(t, "regress/input-frame-at-scroll-bar.html")
+	for _, top := range []string{"93.5", "94", "94.4", "95"} {
+		s.Eval("hits.length = 0, frame.contentDocument.getElementById('button').style.top = '" + top + "px', box.scrollTo(0, 0)")
+		s.Call("input.click", map[string]any{"ref": refOf(s, "Edge")})
+		assert.Equal(t, s.Eval("hits"), `["button"]`, top)
+	}
+}
+
 // Likewise: of a line of which little was to be seen the edge was pressed, and
 // the press went beside it.
 func TestEdgeOfLine(t *testing.T) {

@@ -375,13 +375,14 @@ function (version) {
   };
 
   /** Whether a press at the point meets the frame's own element. What lies
-   * under a scroll bar or something that moves with the screen is scrolled to
-   * the middle, and has moved then. */
+   * under a scroll bar, of the page or of what the element stands in, or under
+   * something that moves with the screen is scrolled to the middle, and has
+   * moved then. */
   lib.over = (el, x, y) => {
     if (!el.isConnected) return {state: 'stale'};
     const hit = at(el, x, y);
     if (hit === el) return {state: 'ok'};
-    if (bar(hit) || stuck(hit) || clipped(el, {x, y})) {
+    if (bar(hit) || contains(hit, el) || stuck(hit) || clipped(el, {x, y})) {
       const was = el.getBoundingClientRect();
       const place = () => { const r = el.getBoundingClientRect(); return {x: r.x + x - was.x, y: r.y + y - was.y}; };
       bring(el, place, () => false);
