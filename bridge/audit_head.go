@@ -53,16 +53,7 @@ func (l *auditLog) headLocked() error {
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(l.dir, ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(raw, '\n'))
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), filepath.Join(l.dir, auditHead))
+	return writeAtomic(filepath.Join(l.dir, auditHead), append(raw, '\n'))
 }
 
 // passes reports whether the chain with this entry has passed the head, or

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"pi-chrome/bridge/wire"
 	"pi-chrome/driver/op"
 )
 
@@ -20,15 +18,7 @@ var lockedOut = &op.Error{Code: op.SessionLocked}
 
 // automatically asks as pi-chrome mcp --authorize does.
 func automatically(p *program, session string) error {
-	raw, err := json.Marshal(AuthorizeParams{Session: session, Mode: AuthorizedUntil, Minutes: 30, Automatic: true})
-	assert.NilError(p.rig.t, err)
-	id := wire.NewSecret()[:16]
-	p.send(wire.Request{Type: wire.TypeRequest, ID: id, Method: "authorize", Params: raw})
-	r := p.wait(id, 1)
-	if r.OK {
-		return nil
-	}
-	return &op.Error{Kind: op.Kind(r.Error.Kind), Code: op.Code(r.Error.Code), Message: r.Error.Message, Hint: r.Error.Hint, Details: r.Error.Details}
+	return p.ask("authorize", AuthorizeParams{Session: session, Mode: AuthorizedUntil, Minutes: 30, Automatic: true}, nil)
 }
 
 // TestAnAutomaticAuthorizationUndoesNoStop: a program that starts again after a

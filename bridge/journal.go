@@ -235,8 +235,7 @@ func (s *Server) already(c *command) (op.Result, *op.Error) {
 	}
 	r := e.answer()
 	if !r.OK {
-		f := r.Error
-		return op.Result{}, &op.Error{Kind: op.Kind(f.Kind), Code: op.Code(f.Code), Message: f.Message, Hint: f.Hint, Details: f.Details}
+		return op.Result{}, errorOf(r.Error)
 	}
 	return op.Result{Value: r.Value, Text: r.Text}, nil
 }
@@ -244,4 +243,9 @@ func (s *Server) already(c *command) (op.Result, *op.Error) {
 // failureOf is an error as it crosses the owner socket.
 func failureOf(e *op.Error) *wire.Failure {
 	return &wire.Failure{Kind: string(e.Kind), Code: string(e.Code), Message: e.Message, Hint: e.Hint, Details: e.Details}
+}
+
+// errorOf is what failureOf was made of, but for its cause.
+func errorOf(f *wire.Failure) *op.Error {
+	return &op.Error{Kind: op.Kind(f.Kind), Code: op.Code(f.Code), Message: f.Message, Hint: f.Hint, Details: f.Details}
 }

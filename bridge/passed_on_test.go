@@ -3,8 +3,6 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -58,15 +56,29 @@ func (h *heldCommands) begun() string {
 	return fmt.Sprint(slices.Sorted(slices.Values(h.began)))
 }
 
+// withHeldTab has the session a own a tab, in which its click a0 runs and a1
+// waits.
+func withHeldTab(t *testing.T, fn func(t *testing.T, r *rig, p *program, h *heldCommands, tab int)) {
+	t.Helper()
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
+		var h heldCommands
+		r.handler.run = h.run
+		tab := r.browser.open("https://mine.test/")
+		wantOK(t, p.do(by("a", cmd("claim", "tab.claim", forTab(tab.ID)))))
+		p.send(by("a", cmd("a0", "page.click", `{}`)))
+		p.send(by("a", cmd("a1", "page.click", `{}`)))
+		synctest.Wait()
+		fn(t, r, p, &h, tab.ID)
+	})
+}
+
 // TestATabThatCameToAnother has one session act on a tab of the user while
 // another claims it: what waits behind the claim never begins, what only looks
 // is ended, and the tab's new holder is named.
 func TestATabThatCameToAnother(t *testing.T) {
-	withOwner(t, func(t *testing.T, r *rig) {
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		var h heldCommands
 		r.handler.run = h.run
-		p := r.dial()
-		defer p.close()
 		tab := r.browser.open("https://mine.test/")
 		p.send(by("a", cmd("a0", "page.click", forTab(tab.ID))))
 		p.send(by("a", cmd("look", "page.snapshot", forTab(tab.ID))))
@@ -88,17 +100,8 @@ func TestATabThatCameToAnother(t *testing.T) {
 // TestACommandBehindARelease was resolved to the session's tab, and its turn
 // comes when the tab has been given back.
 func TestACommandBehindARelease(t *testing.T) {
-	withOwner(t, func(t *testing.T, r *rig) {
-		var h heldCommands
-		r.handler.run = h.run
-		p := r.dial()
-		defer p.close()
-		tab := r.browser.open("https://mine.test/")
-		wantOK(t, p.do(by("a", cmd("claim", "tab.claim", forTab(tab.ID)))))
-		p.send(by("a", cmd("a0", "page.click", `{}`)))
-		p.send(by("a", cmd("a1", "page.click", `{}`)))
-		synctest.Wait()
-		own, _ := r.srv.holder(r.browser.id, tab.ID, "a")
+	withHeldTab(t, func(t *testing.T, r *rig, p *program, h *heldCommands, tab int) {
+		own, _ := r.srv.holder(r.browser.id, tab, "a")
 		_, err := r.srv.release(t.Context(), r.browser, *own, "released")
 		assert.Assert(t, err == nil, err)
 		close(h.hold("a0"))
@@ -111,19 +114,10 @@ func TestACommandBehindARelease(t *testing.T) {
 
 // TestCleanupEndsWhatRuns: the end of a session ends its commands, too.
 func TestCleanupEndsWhatRuns(t *testing.T) {
-	withOwner(t, func(t *testing.T, r *rig) {
-		var h heldCommands
-		r.handler.run = h.run
-		p := r.dial()
-		defer p.close()
-		tab := r.browser.open("https://mine.test/")
-		wantOK(t, p.do(by("a", cmd("claim", "tab.claim", forTab(tab.ID)))))
-		p.send(by("a", cmd("a0", "page.click", `{}`)))
-		p.send(by("a", cmd("a1", "page.click", `{}`)))
-		synctest.Wait()
+	withHeldTab(t, func(t *testing.T, r *rig, p *program, h *heldCommands, tab int) {
 		done, err := r.srv.cleanup(t.Context(), "a", false)
 		assert.Assert(t, err == nil, err)
-		assert.DeepEqual(t, done.ReleasedTabIDs, []int{tab.ID})
+		assert.DeepEqual(t, done.ReleasedTabIDs, []int{tab})
 		f := wantError(t, p.wait("a0", 1), op.OutcomeUnknown, op.AutomationOwnershipLost)
 		assert.Equal(t, f.Details["reason"], "cleanup")
 		wantError(t, p.wait("a1", 1), op.Rejected, op.AutomationOwnershipLost)
@@ -136,75 +130,66 @@ func TestCleanupEndsWhatRuns(t *testing.T) {
 // command begins on a tab, and when it is done, no other session owns the tab.
 // Nothing is left behind.
 func TestNobodyActsOnAnothersTab(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		dir := filepath.Join(base, fmt.Sprint(n))
-		assert.NilError(t, os.Mkdir(dir, 0o700))
-		rapid.SyncTest(rt, func(rt *rapid.T) {
-			r := newRigIn(rt, dir)
-			r.srv.store.db.NoSync = true
-			tabs := []op.Tab{r.browser.open("https://a.test/"), r.browser.open("https://b.test/")}
-			tabOf := map[string]int{}
-			var mu sync.Mutex
-			check := func(when string, call *Call) {
-				mu.Lock()
-				id := tabOf[call.ID]
-				mu.Unlock()
-				r.srv.mu.Lock()
-				defer r.srv.mu.Unlock()
-				if o := r.srv.ownedLocked(r.browser.id, id); o != nil && o.Session != call.Session.Key {
-					rt.Errorf("%s of session %s %s on tab %d of session %s", call.Operation, call.Session.Key, when, id, o.Session)
-				}
-			}
-			r.handler.run = func(ctx context.Context, call *Call) (op.Result, error) {
-				if call.Operation != "page.click" && call.Operation != "page.snapshot" {
-					return runClaims(ctx, call)
-				}
-				check("begins", call)
-				select {
-				case <-time.After(time.Duration(len(call.Input)%5) * time.Second):
-					check("is done", call)
-					return op.NewResult("done")
-				case <-ctx.Done():
-					return op.Result{}, context.Cause(ctx)
-				}
-			}
-			p := r.dial()
-			var ids []string
-			for i, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"page.click", "page.click", "page.snapshot", "tab.claim", "tab.release", "cleanup", "pause"}), 1, 40).Draw(rt, "steps") {
-				key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "session")
-				switch step {
-				case "pause":
-					time.Sleep(time.Duration(rapid.IntRange(1, 4).Draw(rt, "seconds")) * time.Second)
-				case "cleanup":
-					r.srv.cleanup(context.Background(), key, rapid.Bool().Draw(rt, "keep"))
-				default:
-					tab, id := rapid.SampledFrom(tabs).Draw(rt, "tab").ID, fmt.Sprintf("%03d", i)
-					mu.Lock()
-					tabOf[id] = tab
-					mu.Unlock()
-					ids = append(ids, id)
-					p.send(by(key, cmd(id, step, fmt.Sprintf(`{"target":{"by":"id","value":%d},"pad":%q}`, tab, "xxxxx"[:i%5]))))
-				}
-			}
-			for _, id := range ids {
-				p.wait(id, 1)
-			}
-			synctest.Wait()
+	properties(t, func(rt *rapid.T, r *rig) {
+		tabs := []op.Tab{r.browser.open("https://a.test/"), r.browser.open("https://b.test/")}
+		tabOf := map[string]int{}
+		var mu sync.Mutex
+		check := func(when string, call *Call) {
+			mu.Lock()
+			id := tabOf[call.ID]
+			mu.Unlock()
 			r.srv.mu.Lock()
-			left := len(r.srv.commands) + r.srv.boxes[r.browser.id].sizeForTest() + len(r.srv.ending)
-			r.srv.mu.Unlock()
-			assert.Equal(rt, left, 0)
-			for _, tab := range tabs {
-				r.browser.mu.Lock()
-				there := slices.ContainsFunc(r.browser.tabs, func(o op.Tab) bool { return o.ID == tab.ID })
-				r.browser.mu.Unlock()
-				assert.Assert(rt, there, "a tab of the user was closed")
+			defer r.srv.mu.Unlock()
+			if o := r.srv.ownedLocked(r.browser.id, id); o != nil && o.Session != call.Session.Key {
+				rt.Errorf("%s of session %s %s on tab %d of session %s", call.Operation, call.Session.Key, when, id, o.Session)
 			}
-			p.close()
-			r.close()
-		})
+		}
+		r.handler.run = func(ctx context.Context, call *Call) (op.Result, error) {
+			if call.Operation != "page.click" && call.Operation != "page.snapshot" {
+				return runClaims(ctx, call)
+			}
+			check("begins", call)
+			select {
+			case <-time.After(time.Duration(len(call.Input)%5) * time.Second):
+				check("is done", call)
+				return op.NewResult("done")
+			case <-ctx.Done():
+				return op.Result{}, context.Cause(ctx)
+			}
+		}
+		p := r.dial()
+		var ids []string
+		for i, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"page.click", "page.click", "page.snapshot", "tab.claim", "tab.release", "cleanup", "pause"}), 1, 40).Draw(rt, "steps") {
+			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "session")
+			switch step {
+			case "pause":
+				time.Sleep(time.Duration(rapid.IntRange(1, 4).Draw(rt, "seconds")) * time.Second)
+			case "cleanup":
+				r.srv.cleanup(context.Background(), key, rapid.Bool().Draw(rt, "keep"))
+			default:
+				tab, id := rapid.SampledFrom(tabs).Draw(rt, "tab").ID, fmt.Sprintf("%03d", i)
+				mu.Lock()
+				tabOf[id] = tab
+				mu.Unlock()
+				ids = append(ids, id)
+				p.send(by(key, cmd(id, step, fmt.Sprintf(`{"target":{"by":"id","value":%d},"pad":%q}`, tab, "xxxxx"[:i%5]))))
+			}
+		}
+		for _, id := range ids {
+			p.wait(id, 1)
+		}
+		synctest.Wait()
+		r.srv.mu.Lock()
+		left := len(r.srv.commands) + r.srv.boxes[r.browser.id].sizeForTest() + len(r.srv.ending)
+		r.srv.mu.Unlock()
+		assert.Equal(rt, left, 0)
+		for _, tab := range tabs {
+			r.browser.mu.Lock()
+			there := slices.ContainsFunc(r.browser.tabs, func(o op.Tab) bool { return o.ID == tab.ID })
+			r.browser.mu.Unlock()
+			assert.Assert(rt, there, "a tab of the user was closed")
+		}
+		p.close()
+		r.close()
 	})
 }

@@ -3,8 +3,6 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -112,97 +110,88 @@ func TestAuthorizationIsComparedAndSet(t *testing.T) {
 // effect; a locked or expired session runs nothing; and the next owner knows
 // all that was answered.
 func TestAuthorizationProperties(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		dir := filepath.Join(base, fmt.Sprint(n))
-		assert.NilError(t, os.Mkdir(dir, 0o700))
-		rapid.SyncTest(rt, func(rt *rapid.T) {
-			r := newRigIn(rt, dir)
-			r.srv.store.db.NoSync = true
-			p := r.dial()
-			keys := []string{"cli", "mcp:x"}
-			model := map[string]Authorization{}
-			sent := 0
-			var mu sync.Mutex
-			var wrong []string // told at the end: the owner must be closed first
-			fault := func(format string, args ...any) {
-				mu.Lock()
-				defer mu.Unlock()
-				wrong = append(wrong, fmt.Sprintf(format, args...))
-			}
-			for range rapid.IntRange(1, 15).Draw(rt, "steps") {
-				key := rapid.SampledFrom(keys).Draw(rt, "session")
-				switch rapid.IntRange(0, 5).Draw(rt, "step") {
-				case 0, 1, 2:
-					var wg sync.WaitGroup
-					var changes []authorizationChange
-					seen := map[int]Authorization{}
-					for range rapid.IntRange(1, 4).Draw(rt, "at once") {
-						mode := rapid.SampledFrom([]AuthorizationMode{Locked, AuthorizedUntil, AuthorizedIndefinite}).Draw(rt, "mode")
-						in := authorizationChange{mode: mode}
-						if mode == AuthorizedUntil {
-							in.until = time.Now().Add(time.Duration(rapid.IntRange(1, 90).Draw(rt, "minutes")) * time.Minute)
-						}
-						changes = append(changes, in)
+	properties(t, func(rt *rapid.T, r *rig) {
+		p := r.dial()
+		keys := []string{"cli", "mcp:x"}
+		model := map[string]Authorization{}
+		sent := 0
+		var mu sync.Mutex
+		var wrong []string // told at the end: the owner must be closed first
+		fault := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
+			key := rapid.SampledFrom(keys).Draw(rt, "session")
+			switch rapid.IntRange(0, 5).Draw(rt, "step") {
+			case 0, 1, 2:
+				var wg sync.WaitGroup
+				var changes []authorizationChange
+				seen := map[int]Authorization{}
+				for range rapid.IntRange(1, 4).Draw(rt, "at once") {
+					mode := rapid.SampledFrom([]AuthorizationMode{Locked, AuthorizedUntil, AuthorizedIndefinite}).Draw(rt, "mode")
+					in := authorizationChange{mode: mode}
+					if mode == AuthorizedUntil {
+						in.until = time.Now().Add(time.Duration(rapid.IntRange(1, 90).Draw(rt, "minutes")) * time.Minute)
 					}
-					for _, in := range changes {
-						wg.Go(func() {
-							a, err := r.srv.authorize(key, in)
-							if err != nil {
-								if err.Code != op.AuthorizationChanged || in.mode == Locked {
-									fault("%s: %v", in.mode, err)
-								}
-								return
+					changes = append(changes, in)
+				}
+				for _, in := range changes {
+					wg.Go(func() {
+						a, err := r.srv.authorize(key, in)
+						if err != nil {
+							if err.Code != op.AuthorizationChanged || in.mode == Locked {
+								fault("%s: %v", in.mode, err)
 							}
-							mu.Lock()
-							_, twice := seen[a.Generation]
-							seen[a.Generation] = a
-							mu.Unlock()
-							if twice {
-								fault("two changes have generation %d", a.Generation)
-							}
-						})
-					}
-					wg.Wait()
-					for g, a := range seen {
-						if g > model[key].Generation {
-							model[key] = a
+							return
 						}
-					}
-				case 3:
-					time.Sleep(time.Duration(rapid.IntRange(1, 60).Draw(rt, "pause")) * time.Minute)
-				case 4:
-					p.close()
-					r.crash()
-					r.start()
-					r.srv.store.db.NoSync = true
-					p = r.dial()
-				case 5:
-					sent++
-					res := p.do(by(key, cmd(fmt.Sprintf("%03d", sent), "page.click", `{}`)))
-					want := model[key].allows(key, time.Now())
-					if res.OK != want || !res.OK && res.Error.Code != string(op.SessionLocked) {
-						fault("%s with %+v: %+v %+v", key, model[key], res.OK, res.Error)
+						mu.Lock()
+						_, twice := seen[a.Generation]
+						seen[a.Generation] = a
+						mu.Unlock()
+						if twice {
+							fault("two changes have generation %d", a.Generation)
+						}
+					})
+				}
+				wg.Wait()
+				for g, a := range seen {
+					if g > model[key].Generation {
+						model[key] = a
 					}
 				}
-				synctest.Wait()
-				for _, k := range keys {
-					r.srv.mu.Lock()
-					now := r.srv.sessionLocked(k).record.Authorized
-					r.srv.mu.Unlock()
-					want, disk := model[k], storedAuthorization(rt, r.srv, k)
-					if now.Mode != want.Mode || !now.Until.Equal(want.Until) || now.Generation != want.Generation || disk.Mode != now.Mode || disk.Generation != now.Generation {
-						fault("%s is %+v, on the disk %+v, wanted %+v", k, now, disk, want)
-					}
+			case 3:
+				time.Sleep(time.Duration(rapid.IntRange(1, 60).Draw(rt, "pause")) * time.Minute)
+			case 4:
+				p.close()
+				r.crash()
+				r.start()
+				r.srv.store.db.NoSync = true
+				p = r.dial()
+			case 5:
+				sent++
+				res := p.do(by(key, cmd(fmt.Sprintf("%03d", sent), "page.click", `{}`)))
+				want := model[key].allows(key, time.Now())
+				if res.OK != want || !res.OK && res.Error.Code != string(op.SessionLocked) {
+					fault("%s with %+v: %+v %+v", key, model[key], res.OK, res.Error)
 				}
 			}
-			p.close()
-			r.close()
-			if len(wrong) > 0 {
-				rt.Fatalf("%s", strings.Join(wrong, "\n"))
+			synctest.Wait()
+			for _, k := range keys {
+				r.srv.mu.Lock()
+				now := r.srv.sessionLocked(k).record.Authorized
+				r.srv.mu.Unlock()
+				want, disk := model[k], storedAuthorization(rt, r.srv, k)
+				if now.Mode != want.Mode || !now.Until.Equal(want.Until) || now.Generation != want.Generation || disk.Mode != now.Mode || disk.Generation != now.Generation {
+					fault("%s is %+v, on the disk %+v, wanted %+v", k, now, disk, want)
+				}
 			}
-		})
+		}
+		p.close()
+		r.close()
+		if len(wrong) > 0 {
+			rt.Fatalf("%s", strings.Join(wrong, "\n"))
+		}
 	})
 }

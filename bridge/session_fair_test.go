@@ -3,8 +3,6 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -111,14 +109,7 @@ func TestSessionsTakeTurnsInALane(t *testing.T) {
 // it is never refused, it waits no longer than one turn of every session that
 // uses its tab, and no session holds more than its share of the places.
 func TestFairnessProperties(t *testing.T) {
-	base := t.TempDir()
-	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		dir := filepath.Join(base, fmt.Sprint(n))
-		assert.NilError(t, os.Mkdir(dir, 0o700))
-		rapid.SyncTest(rt, func(rt *rapid.T) { fairness(rt, newRigIn(rt, dir)) })
-	})
+	properties(t, fairness)
 }
 
 func fairness(rt *rapid.T, r *rig) {

@@ -739,7 +739,7 @@ func (p *program) ask(method string, params, out any) error {
 	p.send(wire.Request{Type: wire.TypeRequest, ID: id, Method: method, Params: raw})
 	r := p.wait(id, 1)
 	if !r.OK {
-		return &op.Error{Kind: op.Kind(r.Error.Kind), Code: op.Code(r.Error.Code), Message: r.Error.Message}
+		return errorOf(r.Error)
 	}
 	if out == nil {
 		return nil

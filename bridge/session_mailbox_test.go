@@ -297,11 +297,9 @@ func TestAHandlerThatDoesNotReturnHoldsItsLaneAndNotItsCaller(t *testing.T) {
 // one runs to its end over another connection does not run, and tells what came
 // of that one.
 func TestTheSameIDThatJustRan(t *testing.T) {
-	withOwner(t, func(t *testing.T, r *rig) {
+	withProgram(t, func(t *testing.T, r *rig, p *program) {
 		var h heldCommands
 		r.handler.run = h.run
-		p := r.dial()
-		defer p.close()
 		tab := r.browser.open("https://mine.test/")
 		p.send(cmd("before", "page.click", forTab(tab.ID)))
 		synctest.Wait()

@@ -211,6 +211,8 @@ func removeOwnerFile(dir string, pid int) {
 	}
 }
 
+// writeAtomic replaces the file by one with these bytes, whole and on the disk
+// or not at all.
 func writeAtomic(path string, b []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
@@ -218,7 +220,7 @@ func writeAtomic(path string, b []byte) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, werr := tmp.Write(b)
-	if err := errors.Join(werr, tmp.Close()); err != nil {
+	if err := errors.Join(werr, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)

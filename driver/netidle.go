@@ -27,22 +27,6 @@ type netWaits struct {
 	turn chan struct{} // a token for who asks Chrome to tell, or to stop
 }
 
-// netTurn waits for the turn to ask Chrome to tell of requests, or to stop.
-func (t *Tab) netTurn(ctx context.Context) (done func(), err error) {
-	t.mu.Lock()
-	if t.netWaits.turn == nil {
-		t.netWaits.turn = make(chan struct{}, 1)
-	}
-	turn := t.netWaits.turn
-	t.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 // idleWatch follows the requests of the tab's frames while one wait lasts.
 //
 // Chrome's milestone alone is no answer: a document reaches it once, and what
@@ -100,7 +84,7 @@ func (t *Tab) stopTelling(ctx context.Context) {
 	defer t.setup.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // other commands may wait for the setup
 	defer cancel()
-	done, err := t.netTurn(ctx)
+	done, err := t.takeTurn(ctx, &t.netWaits.turn)
 	if err != nil {
 		return
 	}
@@ -137,7 +121,7 @@ func (t *Tab) frameSessionsLocked() []cdp.Session {
 // meanwhile, what is in flight is not known and the quiet begins anew.
 func (w *idleWatch) listen(ctx context.Context) error {
 	t := w.t
-	done, err := t.netTurn(ctx)
+	done, err := t.takeTurn(ctx, &t.netWaits.turn)
 	if err != nil {
 		return err
 	}

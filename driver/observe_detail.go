@@ -24,11 +24,17 @@ const settleBound = 400 * time.Millisecond
 // lookTurn makes observations of a tab come one at a time: the second one of
 // two walks would take the rows from under the first.
 func (t *Tab) lookTurn(ctx context.Context) (done func(), err error) {
+	return t.takeTurn(ctx, &t.observed.turn)
+}
+
+// takeTurn waits until the one token of a turn is free. Tab.mu guards the
+// turn, which is nil until it is taken first.
+func (t *Tab) takeTurn(ctx context.Context, of *chan struct{}) (done func(), err error) {
 	t.mu.Lock()
-	if t.observed.turn == nil {
-		t.observed.turn = make(chan struct{}, 1)
+	if *of == nil {
+		*of = make(chan struct{}, 1)
 	}
-	turn := t.observed.turn
+	turn := *of
 	t.mu.Unlock()
 	select {
 	case turn <- struct{}{}:

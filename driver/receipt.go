@@ -57,26 +57,26 @@ type Receipt struct {
 	URLAfter        string   `json:"urlAfter"`
 	ObservedAfterMs int64    `json:"observedAfterMs" jsonschema:"from the last input event to the observation"`
 
-	Title      string           `json:"title,omitempty" jsonschema:"the new title"`
-	Focus      string           `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
-	FocusRef   string           `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
-	Changes    []StateChange    `json:"changes,omitempty" jsonschema:"at most 12"`
-	MoreStates int              `json:"moreChanges,omitempty" jsonschema:"how many more states changed"`
-	Frames     []FrameNews      `json:"frames,omitempty" jsonschema:"documents that came to frames of the page, at most 5"`
-	Opened     []string         `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
-	Appeared   []Thing          `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
-	Vanished   []Thing          `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
-	More       int              `json:"more,omitempty" jsonschema:"how many more appeared or went"`
-	Unlisted   string           `json:"unlisted,omitempty" jsonschema:"why what appeared has no refs"`
-	Text       []string         `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
-	Dialog     *Dialog          `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
-	Answered   []AnsweredDialog `json:"answered,omitempty" jsonschema:"dialogs that the session's policy answered, at most 5"`
-	Navigating string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
-	NewTabs    []string         `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
-	Downloads  []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
-	Window     string           `json:"window,omitempty" jsonschema:"what Chrome did to the tab's window because of the press, and what became of it"`
-	Busy       bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
-	Crashed    bool             `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
+	Title       string           `json:"title,omitempty" jsonschema:"the new title"`
+	Focus       string           `json:"focus,omitempty" jsonschema:"what has the focus now, when that changed"`
+	FocusRef    string           `json:"focusRef,omitempty" jsonschema:"its ref, when a snapshot has shown it"`
+	Changes     []StateChange    `json:"changes,omitempty" jsonschema:"at most 12"`
+	MoreChanges int              `json:"moreChanges,omitempty" jsonschema:"how many more states changed"`
+	Frames      []FrameNews      `json:"frames,omitempty" jsonschema:"documents that came to frames of the page, at most 5"`
+	Opened      []string         `json:"opened,omitempty" jsonschema:"names of the page's own dialogs that appeared, at most 3"`
+	Appeared    []Thing          `json:"appeared,omitempty" jsonschema:"actions that appeared, at most 12, with refs that can be used at once"`
+	Vanished    []Thing          `json:"vanished,omitempty" jsonschema:"actions that went, at most 12"`
+	More        int              `json:"more,omitempty" jsonschema:"how many more appeared or went"`
+	Unlisted    string           `json:"unlisted,omitempty" jsonschema:"why what appeared has no refs"`
+	Text        []string         `json:"text,omitempty" jsonschema:"text that appeared, at most 3 pieces"`
+	Dialog      *Dialog          `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
+	Answered    []AnsweredDialog `json:"answered,omitempty" jsonschema:"dialogs that the session's policy answered, at most 5"`
+	Navigating  string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
+	NewTabs     []string         `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
+	Downloads   []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
+	Window      string           `json:"window,omitempty" jsonschema:"what Chrome did to the tab's window because of the press, and what became of it"`
+	Busy        bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
+	Crashed     bool             `json:"crashed,omitempty" jsonschema:"the renderer crashed"`
 }
 
 // pageNote is a change as its page tells it.
@@ -575,7 +575,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 		}
 		r.ScrollChanged = r.ScrollChanged || p.ScrollChanged
 		mutations += p.Mutations
-		r.MoreStates += p.More
+		r.MoreChanges += p.More
 		for _, c := range p.Notes {
 			c.Ref = known.ref(i, c.Num)
 			r.Changes = append(r.Changes, c.StateChange)
@@ -598,7 +598,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	}
 	news, _ := w.frameNewsLocked()
 	r.Frames = firstN(news, 5)
-	r.MoreStates += max(0, len(r.Changes)-12)
+	r.MoreChanges += max(0, len(r.Changes)-12)
 	r.More = max(0, len(r.Appeared)-maxThings) + max(0, len(r.Vanished)-maxThings)
 	r.Changes, r.Appeared, r.Vanished, r.Text, r.Opened = firstN(r.Changes, 12), firstN(r.Appeared, maxThings), firstN(r.Vanished, maxThings), firstN(r.Text, 3), firstN(r.Opened, 3)
 	r.URLChanged = r.URLAfter != r.URLBefore || w.committed != ""
@@ -690,8 +690,8 @@ func (r Receipt) text(kind string, notes ...string) string {
 	for _, c := range r.Changes {
 		add("%s of %s%s: %s → %s", c.What, c.Of, refMark(c.Ref), shownValue(c.Before), shownValue(c.After))
 	}
-	if r.MoreStates > 0 {
-		add("%d more states changed", r.MoreStates)
+	if r.MoreChanges > 0 {
+		add("%d more states changed", r.MoreChanges)
 	}
 	if r.FocusChanged {
 		add("focus: %s%s", shownValue(r.Focus), refMark(r.FocusRef))
