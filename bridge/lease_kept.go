@@ -45,8 +45,10 @@ func (t *Tab) keepLease() {
 	}
 	t.storing.Lock()
 	defer t.storing.Unlock()
+	// Both locks are never held at once here: elsewhere a tab's is taken while
+	// its connector's is held.
 	t.conn.mu.Lock()
-	closed := t.conn.closed != nil
+	closed, connectorID := t.conn.closed != nil, t.conn.binding.ConnectorID
 	t.conn.mu.Unlock()
 	if closed {
 		return // the tabs stay as they are, and so do the records
@@ -54,7 +56,7 @@ func (t *Tab) keepLease() {
 	t.mu.Lock()
 	var now LeaseRecord
 	if t.lease.MayBeAttached() {
-		now = LeaseRecord{ConnectorID: t.conn.ID(), BrowserEpoch: t.key.BrowserEpoch, TabID: t.key.TabID, TargetID: t.key.TargetID,
+		now = LeaseRecord{ConnectorID: connectorID, BrowserEpoch: t.key.BrowserEpoch, TabID: t.key.TabID, TargetID: t.key.TargetID,
 			Failures: t.lease.Failures}
 	}
 	t.mu.Unlock()

@@ -293,10 +293,11 @@ func (c *client) fail(id string, err *op.Error) {
 // pairing.
 func (c *client) request(r wire.Request) {
 	ctx, cancel := context.WithCancel(c.srv.ctx)
-	context.AfterFunc(c.ctx, cancel)
+	gone := context.AfterFunc(c.ctx, cancel)
 	c.mu.Lock()
 	if _, known := c.requests[r.ID]; known {
 		c.mu.Unlock()
+		gone()
 		cancel()
 		c.answer(wire.Result{Type: wire.TypeResult, ID: r.ID, Error: failureOf(op.Invalidf("request id %q is in use", r.ID))}, op.ReadOnly)
 		return
@@ -306,6 +307,7 @@ func (c *client) request(r wire.Request) {
 	started := time.Now()
 	c.srv.wg.Go(func() {
 		defer cancel()
+		defer gone() // a connection that lasts would keep one for each request
 		value, err := c.srv.admitted(ctx, c, r)
 		res := wire.Result{Type: wire.TypeResult, ID: r.ID, OK: err == nil, Value: value, ElapsedMs: time.Since(started).Milliseconds()}
 		if err != nil {
