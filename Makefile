@@ -170,6 +170,7 @@ needs: chromium display node $(PI) $(MCP) ## install what the tests use and this
 # it does not count here.
 chromium: ## install Debian's Chromium when there is no Chromium nor Chrome for Testing
 	@[ -n "$${PI_CHROME_BROWSER:-}" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		command -v google-chrome-for-testing >/dev/null || command -v chrome-for-testing >/dev/null || \
 		$(MAKE) --no-print-directory packages PACKAGES="chromium fonts-dejavu-core"
 
 # The tests start their own X server and window manager and end them.
