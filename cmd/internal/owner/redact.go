@@ -14,6 +14,8 @@ const redacted = "[redacted]"
 var secretKeys = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true, "set-cookie": true,
 	"x-api-key": true, "x-auth-token": true, "x-csrf-token": true, "password": true,
+	// A cookie that was blocked or let through, and the parts of a request's body.
+	"cookieline": true, "postdataentries": true,
 }
 
 // redactor takes secrets out of the frames of one command: cookies,

@@ -131,6 +131,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 		"header list":        {&redactor{}, "Fetch.requestPaused", `[{"name":"Set-Cookie","value":"a=b"},{"name":"Date","value":"now"}]`, `[{"name":"Set-Cookie","value":"[redacted]"},{"name":"Date","value":"now"}]`},
 		"cookies":            {&redactor{}, "Network.getCookies", `{"cookies":[{"name":"sid","value":"1234","httpOnly":true}]}`, `{"cookies":[{"httpOnly":true,"name":"sid","value":"[redacted]"}]}`},
 		"body":               {&redactor{}, "Network.requestWillBeSent", `{"postData":"password=x"}`, `{"postData":"[redacted]"}`},
+		"body in parts":      {&redactor{}, "Network.requestWillBeSent", `{"request":{"postDataEntries":[{"bytes":"cGFzc3dvcmQ9eA=="}]}}`, `{"request":{"postDataEntries":"[redacted]"}}`},
+		"blocked cookie":     {&redactor{}, "Network.responseReceivedExtraInfo", `{"blockedCookies":[{"blockedReasons":["SecureOnly"],"cookieLine":"sid=1"}]}`, `{"blockedCookies":[{"blockedReasons":["SecureOnly"],"cookieLine":"[redacted]"}]}`},
 		"typed":              {fill, "Input.insertText", `{"text":"hunter2"}`, `{"text":"[redacted]"}`},
 		"typed in a value":   {fill, "Runtime.callFunctionOn", `{"arguments":[{"value":"hunter2"}],"result":"is hunter2!"}`, `{"arguments":[{"value":"[redacted]"}],"result":"is [redacted]!"}`},
 		"letter":             {&redactor{}, "Input.dispatchKeyEvent", `{"type":"keyDown","key":"h","code":"KeyH","text":"h","windowsVirtualKeyCode":72}`, `{"code":"[redacted]","key":"[redacted]","text":"[redacted]","type":"keyDown","windowsVirtualKeyCode":"[redacted]"}`},
