@@ -105,6 +105,9 @@ func openWithout(ctx context.Context, opts Options) (*conn, error) {
 		return nil, &absentError{err: err}
 	}
 	_ = c.Close() // only asked whether somebody is there
+	if _, err := bridge.LoadCredential(opts.StateDir); !errors.Is(err, bridge.ErrNoCredential) {
+		return nil, &absentError{err: errors.New("the owner there has just begun")}
+	}
 	return nil, foreign(opts, "no owner has run with that state folder")
 }
 

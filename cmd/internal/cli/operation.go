@@ -199,6 +199,9 @@ func sessionTitle(session string) string {
 
 // dial connects to the owner, starting one when none answers.
 func (a *app) dial(ctx context.Context) (*client.Client, error) {
+	if err := a.ownersPort(); err != nil {
+		return nil, err
+	}
 	if _, err := bridge.PrepareStateDir(a.globals.stateDir); err != nil {
 		return nil, err
 	}
@@ -220,7 +223,19 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 
 // dialRunning connects to a running owner of any release.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
+	if err := a.ownersPort(); err != nil {
+		return nil, err
+	}
 	return client.Dial(ctx, a.clientOptions())
+}
+
+// ownersPort refuses port 0, which an owner may be given and nobody can connect
+// to: one that was started for a command would stay where no command finds it.
+func (a *app) ownersPort() error {
+	if a.globals.portNumber == 0 {
+		return usageError("", "port is 0, which only serve and sandbox take: name the port that the owner has, 1 to 65535; serve says which")
+	}
+	return nil
 }
 
 // clientOptions name the owner. Without a fingerprint of operations one of any
