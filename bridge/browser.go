@@ -210,16 +210,23 @@ func (c *Connector) RemoveTabs(ctx context.Context, tabIDs ...int) error {
 	return err
 }
 
-// ActivateTab shows a tab and gives its window the focus.
+// ActivateTab shows a tab and gives its window the focus. Once the tab is shown
+// an error is outcome-unknown.
 func (c *Connector) ActivateTab(ctx context.Context, tabID int) (op.Tab, error) {
 	raw, err := ask[chromeTab](ctx, c, "tabs.update", tabID, map[string]any{"active": true})
 	if raw, err = onTab(raw, err, tabID); err != nil {
 		return op.Tab{}, err
 	}
 	if err := c.FocusWindow(ctx, raw.WindowID); err != nil {
-		return op.Tab{}, fmt.Errorf("tab %d is shown, but its window did not get the focus: %w", tabID, err)
+		return op.Tab{}, op.Unknown(op.BrowserOperation, "tab %d is shown, but its window did not get the focus: %s", tabID, err).
+			WithHint("List the tabs to see how it stands.")
 	}
-	return c.grouped(ctx, raw, nil)
+	tab, err := c.grouped(ctx, raw, nil)
+	if err != nil {
+		return op.Tab{}, op.Unknown(op.BrowserOperation, "tab %d is shown, but could not be read afterwards: %s", tabID, err).
+			WithHint("List the tabs to see how it stands.")
+	}
+	return tab, nil
 }
 
 // FocusWindow gives a window the focus; a minimized one is restored.

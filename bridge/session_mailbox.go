@@ -237,9 +237,6 @@ func (s *Server) newCommand(ctx context.Context, w wire.Command, digest string) 
 	if oerr != nil {
 		return nil, oerr
 	}
-	if p := s.policyOf(ses.Key); p != nil && p.Background {
-		ses.Foreground = false
-	}
 	if err := s.opts.Handler.Validate(desc.Name, w.Input); err != nil {
 		return nil, asOpError(err)
 	}
@@ -471,8 +468,12 @@ func (s *Server) call(ctx context.Context, c *command) (res op.Result, err error
 			err = fmt.Errorf("internal fault in %s: %v", c.desc.Name, r)
 		}
 	}()
-	call := &Call{ID: c.id, Operation: c.desc.Name, Input: c.input, Session: c.session, Tab: c.target.tab,
-		Browser:  &SessionBrowser{srv: s, profile: c.profile, session: c.session, command: c},
+	session := c.session
+	if p := s.policyOf(session.Key); p != nil && p.Background {
+		session.Foreground = false // the policy may have come while the command waited
+	}
+	call := &Call{ID: c.id, Operation: c.desc.Name, Input: c.input, Session: session, Tab: c.target.tab,
+		Browser:  &SessionBrowser{srv: s, profile: c.profile, session: session, command: c},
 		Progress: func(done, total int, text string) { s.progress(c, done, total, text) }, Owner: s.info, Trace: c.trace}
 	return s.opts.Handler.Run(ctx, call)
 }

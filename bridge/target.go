@@ -582,6 +582,9 @@ func (s *Server) allocate(session op.Session, p profile, color string) (resolved
 	if oerr != nil {
 		return resolvedTab{}, op.Tab{}, s.undo(r, oerr)
 	}
+	if oerr := s.stillAllowed(session.Key); oerr != nil {
+		return resolvedTab{}, op.Tab{}, s.undo(r, oerr)
+	}
 	info, err := p.CreateTab(ctx, CreateTab{URL: s.bootstrapURL(r.Nonce), WindowID: window})
 	if err != nil {
 		if errors.Is(err, op.ErrReplyLost) || ctx.Err() != nil && !errors.Is(err, op.ErrNotDelivered) {
@@ -594,10 +597,13 @@ func (s *Server) allocate(session op.Session, p profile, color string) (resolved
 	}
 	t, r, oerr := s.own(ctx, p, r, info.ID)
 	if oerr != nil {
-		return resolvedTab{}, op.Tab{}, oerr
+		return resolvedTab{id: info.ID}, op.Tab{}, oerr
+	}
+	if oerr := s.stillAllowed(session.Key); oerr != nil {
+		return resolvedTab{id: info.ID}, op.Tab{}, oerr // who uses the tab next prepares it
 	}
 	if oerr := s.prepare(ctx, p, t, r); oerr != nil {
-		return resolvedTab{}, op.Tab{}, oerr
+		return resolvedTab{id: info.ID}, op.Tab{}, oerr
 	}
 	s.remember(p.ID(), r.TabID, s.tabs.key(t))
 	if err := s.group(ctx, session.Key, p, info.WindowID, info.ID, color); err != nil {
@@ -605,6 +611,14 @@ func (s *Server) allocate(session op.Session, p profile, color string) (resolved
 		s.log.Warn("grouping a new tab", "session", session.Key, "tab", info.ID, "err", err)
 	}
 	return resolvedTab{id: r.TabID, tab: t, nonce: r.Nonce}, info, nil
+}
+
+// stillAllowed refuses to go on for a session that was locked meanwhile: an
+// allocation does not end with the command that asked for it.
+func (s *Server) stillAllowed(key string) *op.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusedLocked(key, time.Now())
 }
 
 // own makes the record of an allocated tab durable as owned.

@@ -56,16 +56,32 @@ func (b *SessionBrowser) NewTab(ctx context.Context, groupColor string) (*Tab, o
 	}
 	t, info, oerr := b.srv.allocate(b.session, p, groupColor)
 	if oerr != nil {
-		return nil, op.Tab{}, oerr
+		return nil, op.Tab{}, afterOpening(t.id, oerr)
 	}
 	if err := b.srv.tabs.attach(ctx, t.tab); err != nil {
-		return nil, op.Tab{}, noEffect(ctx, err, "the debugger could not be attached to the new tab %d", t.id)
+		return nil, op.Tab{}, afterOpening(t.id, op.AsError(err))
 	}
 	if _, err := b.srv.tabs.guard(ctx, b.srv, t.tab, b.command); err != nil {
-		return nil, op.Tab{}, noEffect(ctx, err, "the new tab %d could not be kept to the session's policy", t.id)
+		return nil, op.Tab{}, afterOpening(t.id, op.AsError(err))
 	}
 	info.Owned, info.URL, info.Title = true, "about:blank", ""
 	return t.tab, info, nil
+}
+
+// afterOpening is the error of a command that was to open a tab, when it has,
+// or may have: sent again it would open a second one. Id 0 is a tab that
+// nobody has seen.
+func afterOpening(id int, err *op.Error) *op.Error {
+	switch {
+	case id != 0:
+		return op.Unknown(err.Code, "tab %d was opened for the session, but then: %s", id, strings.TrimSuffix(err.Message, ". Nothing was done")).
+			WithHint("Look before you repeat it: a second chrome_tab_new opens a second tab. chrome_tab_list tells which tabs there are.").
+			WithDetail("tabId", id).WithCause(err)
+	case err.Code == op.AllocationPending:
+		return op.Unknown(err.Code, "%s", err.Message).
+			WithHint("Look before you repeat it: chrome_tab_list tells whether there is a new tab.").WithCause(err)
+	}
+	return err
 }
 
 // CloseTab closes the tab that the call's target was resolved to when it

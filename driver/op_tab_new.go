@@ -52,15 +52,22 @@ func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
 	var tab op.Tab
 	if blank := in.URL == "" || in.URL == "about:blank"; !blank || front {
 		if tab, err = c.openIn(ctx, conn, in.URL, front); err != nil {
-			e := op.AsError(c.explain("tab.new", err))
-			e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", conn.Key().TabID, e.Message)
-			return op.Tab{}, e.WithDetail("tabId", conn.Key().TabID)
+			return op.Tab{}, opened(conn, c.explain("tab.new", err))
 		}
 	} else if tab, err = conn.Info(ctx); err != nil {
-		return op.Tab{}, err
+		return op.Tab{}, opened(conn, c.explain("tab.new", err))
 	}
 	tab.Owned = true
 	return tab, nil
+}
+
+// opened is the error of what went wrong in a tab that was made: whatever it
+// was, the tab is there, and the same command would make another.
+func opened(conn Conn, err error) *op.Error {
+	e, id := op.AsError(err), conn.Key().TabID
+	e.Kind = op.OutcomeUnknown
+	e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", id, e.Message)
+	return e.WithDetail("tabId", id)
 }
 
 // openIn takes a fresh tab to its first page, and shows it first where it is to
