@@ -74,6 +74,7 @@ func (h *handler) Run(ctx context.Context, call *bridge.Call) (op.Result, error)
 	if call.Tab != nil {
 		k := h.conn(call.Tab)
 		c.Conn = k
+		defer k.typing(typedIn(call.Operation, call.Input))()
 		if call.Trace != "" {
 			stop, err := k.record(call)
 			if err != nil {

@@ -18,23 +18,32 @@ var secretKeys = map[string]bool{
 	"cookieline": true, "postdataentries": true,
 }
 
-// redactor takes secrets out of the frames of one command: cookies,
-// authorization headers, and what the caller typed into the page, since that
-// may be a password and the frames do not tell.
+// redactor takes secrets out of the frames of a tab: cookies, authorization
+// headers, and what was typed into the page, since that may be a password and
+// the frames do not tell.
 type redactor struct {
-	typed string
+	typed []string
 }
 
-func newRedactor(operation string, input json.RawMessage) *redactor {
-	if !strings.HasPrefix(operation, "input.") {
-		return &redactor{}
+// typedIn is what a command types into the page or into a dialog, in the forms
+// in which frames may have it.
+func typedIn(operation string, input json.RawMessage) []string {
+	if !strings.HasPrefix(operation, "input.") && operation != "page.dialog" {
+		return nil
 	}
 	var in struct {
 		Text string `json:"text"`
 	}
 	// Input without a text has nothing to hide.
 	_ = json.Unmarshal(input, &in)
-	return &redactor{typed: in.Text}
+	if in.Text == "" {
+		return nil
+	}
+	forms := []string{in.Text}
+	if lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(in.Text); lines != in.Text {
+		forms = append(forms, lines) // as a page keeps them
+	}
+	return forms
 }
 
 // json returns the frame without secrets; a frame that is not JSON is left
@@ -95,15 +104,14 @@ func (r *redactor) text(key, s string) string {
 	if key == "headersText" || key == "requestHeadersText" || key == "postData" {
 		return redacted
 	}
-	if r.typed == "" {
-		return s
-	}
-	if s == r.typed {
-		return redacted
-	}
-	// A short text would be found by chance in every other string.
-	if len(r.typed) >= 4 && strings.Contains(s, r.typed) {
-		return strings.ReplaceAll(s, r.typed, redacted)
+	for _, typed := range r.typed {
+		if s == typed {
+			return redacted
+		}
+		// A short text would be found by chance in every other string.
+		if len(typed) >= 4 {
+			s = strings.ReplaceAll(s, typed, redacted)
+		}
 	}
 	return s
 }

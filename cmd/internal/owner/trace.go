@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,9 +42,8 @@ type traceLine struct {
 
 // recorder writes the frames of one tab during one command.
 type recorder struct {
-	redact *redactor
-
 	mu   sync.Mutex
+	hide redactor
 	file *os.File
 	w    *bufio.Writer
 	size int64
@@ -53,9 +53,9 @@ type recorder struct {
 }
 
 func (r *recorder) write(l traceLine) {
-	l.Params, l.Result = r.redact.json(l.Method, l.Params), r.redact.json(l.Method, l.Result)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	l.Params, l.Result = r.hide.json(l.Method, l.Params), r.hide.json(l.Method, l.Result)
 	if r.err != nil || r.full {
 		return
 	}
@@ -83,11 +83,47 @@ func (r *recorder) close() error {
 	return err
 }
 
-// recorders is the set of traces that are written of one tab.
+// recorders is the set of traces that are written of one tab, with what the
+// commands type that run there: a trace has the frames of all of them.
 type recorders struct {
 	mu     sync.Mutex
 	list   []*recorder
+	typed  []string
 	nextID int
+}
+
+// typing hides what a command types from every trace of the tab: from those
+// that begin before over is called, and from those that are being written now
+// until they end.
+func (s *recorders) typing(texts []string) (over func()) {
+	if len(texts) == 0 {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.typed = append(s.typed, texts...)
+	for _, r := range s.list {
+		r.hides(texts)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, text := range texts {
+			if i := slices.Index(s.typed, text); i >= 0 {
+				s.typed = slices.Delete(s.typed, i, i+1)
+			}
+		}
+	}
+}
+
+func (r *recorder) hides(texts []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range texts {
+		if !slices.Contains(r.hide.typed, text) {
+			r.hide.typed = append(r.hide.typed, text)
+		}
+	}
 }
 
 // record starts the trace of a command; stop ends it and reports what could
@@ -101,7 +137,7 @@ func (c *conn) record(call *bridge.Call) (stop func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r := &recorder{redact: newRedactor(call.Operation, call.Input), file: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}
+	r := &recorder{file: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}
 	key := c.Key()
 	start := time.Now()
 	r.write(traceLine{Kind: "command", At: start, Command: call.ID, Operation: call.Operation, Tab: &key})
@@ -116,6 +152,7 @@ func (c *conn) record(call *bridge.Call) (stop func() error, err error) {
 func (s *recorders) add(r *recorder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r.hides(s.typed)
 	s.list = append(s.list[:len(s.list):len(s.list)], r)
 }
 

@@ -40,7 +40,7 @@ func newRecorder(t *testing.T, redact *redactor) (*recorder, func() []traceLine)
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	f, err := os.Create(path)
 	assert.NilError(t, err)
-	r := &recorder{redact: redact, file: f, w: bufio.NewWriter(f)}
+	r := &recorder{hide: *redact, file: f, w: bufio.NewWriter(f)}
 	return r, func() []traceLine {
 		assert.NilError(t, r.close())
 		data, err := os.ReadFile(path)
@@ -122,7 +122,7 @@ func TestTraceIsBounded(t *testing.T) {
 }
 
 func TestSecretsAreRedacted(t *testing.T) {
-	fill := newRedactor("input.fill", json.RawMessage(`{"ref":"el-1","text":"hunter2"}`))
+	fill := &redactor{typed: typedIn("input.fill", json.RawMessage(`{"ref":"el-1","text":"hunter2"}`))}
 	for name, c := range map[string]struct {
 		r                *redactor
 		method, in, want string
@@ -141,7 +141,9 @@ func TestSecretsAreRedacted(t *testing.T) {
 		"not JSON":           {&redactor{}, "X.y", `{broken`, `"[redacted]"`},
 		"big number":         {&redactor{}, "X.y", `{"n":12345678901234567890}`, `{"n":12345678901234567890}`},
 		"markup":             {&redactor{}, "X.y", `"<b>&"`, `"<b>&"`},
-		"read is not typing": {newRedactor("page.read", json.RawMessage(`{"text":"a"}`)), "X.y", `"a"`, `"a"`},
+		"lines":              {&redactor{typed: typedIn("input.fill", json.RawMessage(`{"text":"one\r\ntwo"}`))}, "X.y", `["one\r\ntwo","is one\ntwo"]`, `["[redacted]","is [redacted]"]`},
+		"answer of a dialog": {&redactor{typed: typedIn("page.dialog", json.RawMessage(`{"accept":true,"text":"hunter2"}`))}, "Page.handleJavaScriptDialog", `{"promptText":"hunter2"}`, `{"promptText":"[redacted]"}`},
+		"read is not typing": {&redactor{typed: typedIn("page.read", json.RawMessage(`{"text":"a"}`))}, "X.y", `"a"`, `"a"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, string(c.r.json(c.method, json.RawMessage(c.in))), c.want)
@@ -155,12 +157,42 @@ func TestTypedTextNeverEntersATrace(t *testing.T) {
 		text := rapid.StringMatching(`[A-Z0-9]{6,12}`).Draw(r, "text")
 		input, err := json.Marshal(map[string]string{"text": text})
 		assert.NilError(r, err)
-		redact := newRedactor("input.fill", input)
+		redact := &redactor{typed: typedIn("input.fill", input)}
 		value := map[string]any{"a": text, "b": []any{"x" + text + "y", map[string]any{"c": text + text}}}
 		raw, err := json.Marshal(value)
 		assert.NilError(r, err)
 		assert.Assert(r, !strings.Contains(string(redact.json("Any.thing", raw)), text))
 	})
+}
+
+// A trace has the frames of every command of its tab: what another one types
+// is in it as little as what its own does, whichever began first.
+func TestWhatAnotherCommandTypesIsInNoTrace(t *testing.T) {
+	secret := json.RawMessage(`{"arguments":[{"value":"hunter2"}]}`)
+	for name, first := range map[string]bool{"it began before": true, "it began after": false} {
+		t.Run(name, func(t *testing.T) {
+			r, lines := newRecorder(t, &redactor{})
+			var s recorders
+			texts := typedIn("input.fill", json.RawMessage(`{"text":"hunter2"}`))
+			over := func() {}
+			if first {
+				over = s.typing(texts)
+			}
+			s.add(r)
+			if !first {
+				over = s.typing(texts)
+			}
+			s.event(op.Event{Method: "X.y", Params: secret})
+			over()
+			s.event(op.Event{Method: "X.z", Params: secret}) // what the page still says of it
+			written := lines()
+			assert.Equal(t, len(written), 2)
+			for _, l := range written {
+				assert.Assert(t, !strings.Contains(string(l.Params), "hunter2"), "%s", l.Params)
+			}
+			assert.Equal(t, len(s.typed), 0)
+		})
+	}
 }
 
 func TestLogIsSetAside(t *testing.T) {
