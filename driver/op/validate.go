@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -150,7 +152,7 @@ func explainScalar(s *jsonschema.Schema, v any, path string) (string, string) {
 		}
 	}
 	if len(s.AnyOf) > 0 {
-		return fmt.Sprintf("field %q is %s; that is none of its allowed forms", path, describe(v)), path
+		return fmt.Sprintf("field %q is %s; allowed: %s", path, describe(v), forms(s.AnyOf)), path
 	}
 	switch x := v.(type) {
 	case string:
@@ -178,10 +180,10 @@ func explainScalar(s *jsonschema.Schema, v any, path string) (string, string) {
 			return wrongType(s, v, path)
 		}
 		if s.Type == "integer" && x != float64(int64(x)) {
-			return fmt.Sprintf("field %q is %v; it must be a whole number", path, x), path
+			return fmt.Sprintf("field %q is %s; it must be a whole number", path, number(x)), path
 		}
 		if s.Minimum != nil && x < *s.Minimum || s.Maximum != nil && x > *s.Maximum {
-			return fmt.Sprintf("field %q is %v; allowed: %s", path, x, bounds(s.Minimum, s.Maximum, "")), path
+			return fmt.Sprintf("field %q is %s; allowed: %s", path, number(x), bounds(s.Minimum, s.Maximum, "")), path
 		}
 	case bool:
 		if s.Type != "boolean" && s.Type != "" {
@@ -223,8 +225,35 @@ func describe(v any) string {
 			x = string(r[:60]) + "…"
 		}
 		return fmt.Sprintf("the text %q", x)
+	case float64:
+		return number(x)
 	}
 	return fmt.Sprint(v)
+}
+
+// number writes a number as a person does: without an exponent, unless it
+// would be very long.
+func number(f float64) string {
+	if math.Abs(f) >= 1e15 {
+		return fmt.Sprint(f)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// forms says which alternatives a value has.
+func forms(alternatives []*jsonschema.Schema) string {
+	var all []string
+	for _, alt := range alternatives {
+		form := article(alt.Type)
+		if lo := alt.MinLength; lo != nil && *lo > 0 {
+			form += " that is not empty"
+		}
+		if b := bounds(alt.Minimum, alt.Maximum, ""); b != "" {
+			form += " of " + b
+		}
+		all = append(all, form)
+	}
+	return strings.Join(all, ", or ")
 }
 
 func intf(p *int) *float64 {
@@ -239,11 +268,11 @@ func bounds(lo, hi *float64, unit string) string {
 	s := ""
 	switch {
 	case lo != nil && hi != nil:
-		s = fmt.Sprintf("%v to %v", *lo, *hi)
+		s = number(*lo) + " to " + number(*hi)
 	case lo != nil:
-		s = fmt.Sprintf("at least %v", *lo)
+		s = "at least " + number(*lo)
 	case hi != nil:
-		s = fmt.Sprintf("at most %v", *hi)
+		s = "at most " + number(*hi)
 	}
 	if unit != "" {
 		s += " " + unit
