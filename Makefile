@@ -56,8 +56,8 @@ race: needs ## all Go tests under the race detector
 quickrace: # the packages without a browser under the race detector
 	$(GOTEST) -race -timeout 10m $(QUICK)
 
-random: chromium ## every page case on the direct lane, and the long form of the random pages and of the faults on every call
-	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestCases|TestRandomPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -parallel 6 -timeout 90m
+random: chromium ## every page case on the direct lane, roles and names of every page, and the long form of the random pages and of the faults on every call
+	PI_CHROME_THOROUGH=1 go test ./driver -run 'TestCases|TestRoleAndNameAreChromes|TestRandomPages|TestFailNth$$|TestChangesAreExact|TestSnapshotsDoNotGrow' -parallel 6 -timeout 90m
 
 SEED ?= 1
 RUNS ?= 1

@@ -56,12 +56,15 @@ func start(t testing.TB, page string) *drivertest.Scenario {
 // recorded is the recorder of a scenario of the direct lane.
 func recorded(s *drivertest.Scenario) *drivertest.Recorder { return s.Conn.(*drivertest.Recorder) }
 
+// whole reports whether all tests run, in their short form.
+func whole() bool { return goflag.Lookup("test.run").Value.String() == "" && !thorough() }
+
 // TestCases runs what must hold on every lane. A run of all tests leaves every
 // second case to the relay's lane, which runs each of them: make test would
 // take too long otherwise.
 func TestCases(t *testing.T) {
 	cases := pagecases.All()
-	if goflag.Lookup("test.run").Value.String() == "" && !thorough() {
+	if whole() {
 		n := 0
 		cases = slices.DeleteFunc(cases, func(c drivertest.Case) bool {
 			if slices.Contains(pagecases.DirectOnly, c.Name) || strings.HasPrefix(c.Name, "evaluate--") { // some have goldens here
