@@ -34,7 +34,7 @@ demo: chromium build ## search, buy and picture in the bundled shop, through the
 	$(BUILD)/pi-chrome demo
 
 test: needs ## all tests: Go with a real browser, and the extension's own
-	$(GOTEST) -timeout 30m $(LONGEST) ./...
+	$(GOTEST) -timeout 37m $(LONGEST) ./...
 	node --test extension/test/*.test.js
 
 check: ext ## formatting, vet, staticcheck, types of the JavaScript, laws of the repository
