@@ -211,7 +211,8 @@ func (c *Connector) RemoveTabs(ctx context.Context, tabIDs ...int) error {
 }
 
 // ActivateTab shows a tab and gives its window the focus. Once the tab is shown
-// an error is outcome-unknown.
+// an error is outcome-unknown, without its cause: that may be one that elsewhere
+// means that nothing was done.
 func (c *Connector) ActivateTab(ctx context.Context, tabID int) (op.Tab, error) {
 	raw, err := ask[chromeTab](ctx, c, "tabs.update", tabID, map[string]any{"active": true})
 	if raw, err = onTab(raw, err, tabID); err != nil {

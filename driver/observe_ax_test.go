@@ -205,12 +205,12 @@ func TestEveryKindIsCompared(t *testing.T) {
 // take too long otherwise.
 func TestRoleAndNameAreChromes(t *testing.T) {
 	patient(t)
-	kinds := []string{"snapshot", "frames", "input", "read", "counter", "apps", "regress"}
+	topics := []string{"snapshot", "frames", "input", "read", "counter", "apps", "regress"}
 	// The shop's pages are templates, which have addresses of their own.
 	names := []string{"shop/", "shop/search?q=lamp", "shop/product/borea-floor-lamp", "shop/cart", "shop/checkout"}
 	total := 0
 	for _, name := range append(names, fixtures.Names()...) {
-		if topic, _, _ := strings.Cut(name, "/"); !compared(name) || whole() && !slices.Contains(kinds, topic) {
+		if topic, _, _ := strings.Cut(name, "/"); !compared(name) || whole() && !slices.Contains(topics, topic) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

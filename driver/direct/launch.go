@@ -128,11 +128,11 @@ func candidates() []string {
 	return names
 }
 
-// unused are features that no page sees, by the names that Chromium has for
+// disabledFeatures are features that no page sees, by the names that Chromium has for
 // them; one that does not know a name ignores it. The three of the address
 // bar load two pages of the browser's own for each window, which is half of
 // what the start of a browser costs.
-var unused = []string{
+var disabledFeatures = []string{
 	"Translate", "MediaRouter", "OptimizationHints",
 	"WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup",
 }
@@ -154,7 +154,7 @@ func (o *Options) arguments(dir string) []string {
 		"--no-first-run", "--no-default-browser-check", "--no-service-autorun",
 		"--disable-background-networking", "--disable-component-update", "--disable-default-apps",
 		"--disable-sync", "--disable-quic", "--disable-breakpad", "--disable-search-engine-choice-screen",
-		"--disable-features=" + strings.Join(unused, ","),
+		"--disable-features=" + strings.Join(disabledFeatures, ","),
 		"--password-store=basic", "--use-mock-keychain", "--force-color-profile=srgb",
 	}
 	if !o.Headful {

@@ -199,7 +199,7 @@ func sessionTitle(session string) string {
 
 // dial connects to the owner, starting one when none answers.
 func (a *app) dial(ctx context.Context) (*client.Client, error) {
-	if err := a.ownersPort(); err != nil {
+	if err := a.refusePortZero(); err != nil {
 		return nil, err
 	}
 	if _, err := bridge.PrepareStateDir(a.globals.stateDir); err != nil {
@@ -223,15 +223,15 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 
 // dialRunning connects to a running owner of any release.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	if err := a.ownersPort(); err != nil {
+	if err := a.refusePortZero(); err != nil {
 		return nil, err
 	}
 	return client.Dial(ctx, a.clientOptions())
 }
 
-// ownersPort refuses port 0, which an owner may be given and nobody can connect
+// refusePortZero is for what connects to an owner. Port 0 is one that an owner may be given and nobody can connect
 // to: one that was started for a command would stay where no command finds it.
-func (a *app) ownersPort() error {
+func (a *app) refusePortZero() error {
 	if a.globals.portNumber == 0 {
 		return usageError("", "port is 0, which only serve and sandbox take: name the port that the owner has, 1 to 65535; serve says which")
 	}

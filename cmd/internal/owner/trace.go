@@ -42,20 +42,20 @@ type traceLine struct {
 
 // recorder writes the frames of one tab during one command.
 type recorder struct {
-	mu   sync.Mutex
-	hide redactor
-	file *os.File
-	w    *bufio.Writer
-	size int64
-	seq  int
-	err  error
-	full bool
+	mu     sync.Mutex
+	redact redactor
+	file   *os.File
+	w      *bufio.Writer
+	size   int64
+	seq    int
+	err    error
+	full   bool
 }
 
 func (r *recorder) write(l traceLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.Params, l.Result = r.hide.json(l.Method, l.Params), r.hide.json(l.Method, l.Result)
+	l.Params, l.Result = r.redact.json(l.Method, l.Params), r.redact.json(l.Method, l.Result)
 	if r.err != nil || r.full {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *recorders) typing(texts []string) (over func()) {
 	defer s.mu.Unlock()
 	s.typed = append(s.typed, texts...)
 	for _, r := range s.list {
-		r.hides(texts)
+		r.alsoHide(texts)
 	}
 	return func() {
 		s.mu.Lock()
@@ -116,12 +116,13 @@ func (s *recorders) typing(texts []string) (over func()) {
 	}
 }
 
-func (r *recorder) hides(texts []string) {
+// alsoHide has the trace leave out these texts from now on.
+func (r *recorder) alsoHide(texts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, text := range texts {
-		if !slices.Contains(r.hide.typed, text) {
-			r.hide.typed = append(r.hide.typed, text)
+		if !slices.Contains(r.redact.typed, text) {
+			r.redact.typed = append(r.redact.typed, text)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (c *conn) record(call *bridge.Call) (stop func() error, err error) {
 func (s *recorders) add(r *recorder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.hides(s.typed)
+	r.alsoHide(s.typed)
 	s.list = append(s.list[:len(s.list):len(s.list)], r)
 }
 

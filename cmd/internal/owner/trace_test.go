@@ -40,7 +40,7 @@ func newRecorder(t *testing.T, redact *redactor) (*recorder, func() []traceLine)
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	f, err := os.Create(path)
 	assert.NilError(t, err)
-	r := &recorder{hide: *redact, file: f, w: bufio.NewWriter(f)}
+	r := &recorder{redact: *redact, file: f, w: bufio.NewWriter(f)}
 	return r, func() []traceLine {
 		assert.NilError(t, r.close())
 		data, err := os.ReadFile(path)
