@@ -18,6 +18,17 @@ import (
 	"pi-chrome/driver/op"
 )
 
+// suspend stops the owner's process, and waits until it stands still: the
+// signal alone leaves it time to answer.
+func (w *world) suspend() {
+	w.t.Helper()
+	assert.NilError(w.t, w.owner.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(w.owner.Process.Pid, &status, syscall.WUNTRACED, nil)
+	assert.NilError(w.t, err)
+	assert.Assert(w.t, status.Stopped(), "%v", status)
+}
+
 // TestASuspendedOwner: when it goes on, all its timers are overdue at once.
 // What ran may have had its effect, what waited past its deadline is not
 // begun, what has time left runs, and the connections are as good as before.
@@ -49,7 +60,7 @@ func TestASuspendedOwner(t *testing.T) {
 	for len(running) < 3 { // both are in the queue
 		assert.NilError(t, c.Request(t.Context(), "running", nil, &running))
 	}
-	assert.NilError(t, w.owner.Process.Signal(syscall.SIGSTOP))
+	w.suspend()
 	time.Sleep(4 * time.Second) // for as long as the machine sleeps
 	assert.NilError(t, w.owner.Process.Signal(syscall.SIGCONT))
 	got := map[string]error{}
@@ -78,7 +89,7 @@ func TestOwnerKilledBeforeItHeard(t *testing.T) {
 	c := w.dial()
 	for n, operation := range []string{"tab.touch", "system.status"} {
 		cn := c.conn
-		assert.NilError(t, w.owner.Process.Signal(syscall.SIGSTOP)) // it reads nothing more
+		w.suspend() // it reads nothing more
 		res := make(chan error, 1)
 		go func() {
 			_, err := c.Command(context.Background(), wire.Command{ID: "1", Operation: operation, Session: wire.Session{Key: "default"}}, nil)
