@@ -137,6 +137,51 @@ func TestWhoseCancelAnAuthorizationLifts(t *testing.T) {
 	})
 }
 
+// TestACancelToldLate: an owner that hears of a Cancel from before it lived
+// locks the sessions that work in that browser, but for those that a person has
+// authorized since; then the debugger is allowed, too.
+func TestACancelToldLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRelayRig(t)
+		defer r.close()
+		p := r.dial()
+		defer p.close()
+		b := newProfile(t, r.srv.relay)
+		b.canceledAt = time.Now().UnixMilli()
+		time.Sleep(time.Second)
+		sessions := []string{"mcp:before", "mcp:since", "mcp:locked"}
+		for _, key := range sessions {
+			assert.NilError(t, r.srv.store.save(r.srv.sessionRecordFor(key, b.id), nil, nil))
+		}
+		assert.NilError(t, automatically(p, "mcp:before"))
+		for _, key := range sessions[1:] {
+			assert.NilError(t, p.ask("authorize", AuthorizeParams{Session: key, Mode: AuthorizedIndefinite}, nil))
+		}
+		assert.NilError(t, p.ask("revoke", SessionParams{"mcp:locked"}, nil))
+		stands := func(unlocked ...string) {
+			t.Helper()
+			synctest.Wait()
+			for _, key := range sessions {
+				r.srv.mu.Lock()
+				mode := r.srv.modeLocked(key, time.Now())
+				r.srv.mu.Unlock()
+				assert.Equal(t, mode != Locked, slices.Contains(unlocked, key), key)
+			}
+		}
+		stands("mcp:before", "mcp:since")
+		w := b.worker().open()
+		stands("mcp:since")
+		assert.Check(t, !b.connector().Info().Canceled)
+
+		w.drop()
+		b.canceledAt = time.Now().Add(time.Second).UnixMilli()
+		time.Sleep(2 * time.Second)
+		b.worker().open()
+		stands()
+		assert.Check(t, b.connector().Info().Canceled)
+	})
+}
+
 // newRelayRig is a rig whose browsers are those of its relay.
 func newRelayRig(t *testing.T) *rig {
 	r := &rig{t: t, dir: t.TempDir(), handler: &fakeHandler{}}

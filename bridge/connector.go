@@ -61,15 +61,16 @@ type Connector struct {
 	pending  map[uint64]*call // written, no reply yet
 	bytes    int              // of the arguments that are held for writing
 
-	tabs     map[int]*Tab
-	former   map[int]*Tab    // by an id that onReplaced took away, until its onDetach
-	pages    map[int]string  // origins that tabs were last told to show, for the audit log
-	moved    map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
-	canceled bool            // the user pressed Cancel on the banner
-	restored []LeaseRecord   // that an owner before has left, until the first connection
-	debugged time.Time       // when a debugger session ended last
-	closing  time.Time       // when a window closed last
-	refused  []AttachRefusal // the latest first
+	tabs       map[int]*Tab
+	former     map[int]*Tab    // by an id that onReplaced took away, until its onDetach
+	pages      map[int]string  // origins that tabs were last told to show, for the audit log
+	moved      map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
+	canceled   bool            // the user pressed Cancel on the banner
+	canceledAt time.Time       // the last time
+	restored   []LeaseRecord   // that an owner before has left, until the first connection
+	debugged   time.Time       // when a debugger session ended last
+	closing    time.Time       // when a window closed last
+	refused    []AttachRefusal // the latest first
 }
 
 // connection is one socket of a connector.
@@ -333,6 +334,9 @@ func (c *Connector) accept(sock socket, hello *wire.Hello) (*connection, *refusa
 		}
 		old.fail(errReplaced)
 		<-old.done
+	}
+	if hello.CanceledAt != 0 { // it may be news: perhaps nobody was there to hear it
+		c.userCanceled(nil, time.UnixMilli(min(hello.CanceledAt, time.Now().UnixMilli())))
 	}
 
 	c.mu.Lock()

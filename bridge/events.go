@@ -78,8 +78,11 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		}
 		delete(c.former, src.TabID)
 		c.mu.Unlock()
-		if t != nil && reason != "" {
+		switch {
+		case t != nil && reason != "":
 			t.push(item{event: op.Event{Detached: reason}})
+		case reason == cdpmodel.UserCanceled: // of a tab that an owner before attached
+			c.userCanceled(nil, time.Now())
 		}
 	case "tabs.onRemoved":
 		id, err := arg[int](f, 0)

@@ -438,9 +438,15 @@ func (t *Tab) isGone() bool {
 }
 
 // userCanceled notes that the user pressed Cancel on the debugger banner, which
-// is for every tab of the profile.
-func (c *Connector) userCanceled(t *Tab) {
+// is for every tab of the profile; t, which may be nil, knows of it. A Cancel
+// that is not later than the last one is that one, told again.
+func (c *Connector) userCanceled(t *Tab, at time.Time) {
 	c.mu.Lock()
+	if !at.After(c.canceledAt) {
+		c.mu.Unlock()
+		return
+	}
+	c.canceledAt = at
 	first := !c.canceled
 	c.canceled = true
 	tabs := slices.Collect(maps.Values(c.tabs))
@@ -450,13 +456,9 @@ func (c *Connector) userCanceled(t *Tab) {
 			other.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseCanceled})
 		}
 	}
-	if !first {
-		return
-	}
 	c.hooks.push(c.keepCanceled)
-	if h := c.relay.opts.Hooks.Canceled; h != nil {
-		id := t.Key().TabID
-		c.hooks.push(func() { h(c, id) })
+	if h := c.relay.opts.Hooks.Canceled; h != nil && first {
+		c.hooks.push(func() { h(c, at) })
 	}
 }
 

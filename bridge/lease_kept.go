@@ -13,14 +13,16 @@ import (
 // LeaseRecord is what is durable of one debugger lease: that this profile's
 // extension may have its debugger attached to a tab. An attachment outlives the
 // worker and the owner, so the next owner must know of it. The record without
-// a target says that the user pressed Cancel on the debugger banner.
+// a target is of the last Cancel on the debugger banner: when it was, and
+// whether nobody has allowed the debugger since.
 type LeaseRecord struct {
-	ConnectorID  string   `json:"connectorId"`
-	BrowserEpoch string   `json:"browserEpoch,omitempty"`
-	TabID        int      `json:"tabId,omitempty"`
-	TargetID     string   `json:"targetId,omitempty"`
-	Failures     []string `json:"failures,omitempty"` // of a lease in quarantine
-	Canceled     bool     `json:"canceled,omitempty"`
+	ConnectorID  string    `json:"connectorId"`
+	BrowserEpoch string    `json:"browserEpoch,omitempty"`
+	TabID        int       `json:"tabId,omitempty"`
+	TargetID     string    `json:"targetId,omitempty"`
+	Failures     []string  `json:"failures,omitempty"` // of a lease in quarantine
+	Canceled     bool      `json:"canceled,omitempty"`
+	CanceledAt   time.Time `json:"canceledAt,omitzero"`
 }
 
 // LeaseStore keeps which tabs may be attached. Its methods are called from many
@@ -79,23 +81,17 @@ func (t *Tab) keepLease() {
 	t.stored = now
 }
 
-// keepCanceled stores whether the user pressed Cancel.
+// keepCanceled stores when the user pressed Cancel, and whether that stands.
 func (c *Connector) keepCanceled() {
 	store := c.relay.opts.Leases
 	if store == nil {
 		return
 	}
 	c.mu.Lock()
-	id, canceled := c.binding.ConnectorID, c.canceled
+	r := LeaseRecord{ConnectorID: c.binding.ConnectorID, Canceled: c.canceled, CanceledAt: c.canceledAt}
 	c.mu.Unlock()
-	var err error
-	if canceled {
-		err = store.SaveLease(c.relay.ctx, LeaseRecord{ConnectorID: id, Canceled: true})
-	} else {
-		err = store.RemoveLease(c.relay.ctx, id, "")
-	}
-	if err != nil {
-		c.relay.log.Warn("storing that the user canceled the debugger", "canceled", canceled, "error", err)
+	if err := store.SaveLease(c.relay.ctx, r); err != nil {
+		c.relay.log.Warn("storing that the user canceled the debugger", "canceled", r.Canceled, "error", err)
 	}
 }
 
@@ -114,8 +110,8 @@ func (r *Relay) restoreLeases() error {
 			continue // it was unpaired
 		}
 		c.mu.Lock()
-		if rec.Canceled {
-			c.canceled = true
+		if rec.TargetID == "" {
+			c.canceled, c.canceledAt = rec.Canceled, rec.CanceledAt
 		} else {
 			c.restored = append(c.restored, rec)
 		}

@@ -371,6 +371,47 @@ func TestCancelOutlivesTheOwner(t *testing.T) {
 	})
 }
 
+// TestCancelThatNobodyHeard: a Cancel at a time without an owner holds for the
+// next one, once: what the user allows after it stands, however often it is told.
+func TestCancelThatNobodyHeard(t *testing.T) {
+	ownership(t, func(t *testing.T, o *owners) {
+		p := o.p
+		p.attachedTab(1)
+		time.Sleep(time.Second)
+		p.canceledAt = time.Now().UnixMilli()
+		p.mu.Lock()
+		clear(p.attached)
+		p.mu.Unlock()
+		time.Sleep(time.Second)
+		w := o.replace()
+		canceled := &op.Error{Code: op.DebuggerCanceled, Kind: op.Rejected}
+		assert.ErrorIs(t, o.tab(1).Attach(t.Context()), canceled)
+		assert.Equal(t, p.count("debugger.attach"), 0)
+		p.connector().AllowDebugger()
+		assert.NilError(t, o.tab(1).Attach(t.Context()))
+		w.drop()
+		p.worker().open()
+		assert.NilError(t, o.tab(1).Attach(t.Context()))
+		synctest.Wait()
+		o.replace()
+		assert.NilError(t, o.tab(2).Attach(t.Context()))
+		time.Sleep(time.Second)
+		p.canceledAt = time.Now().UnixMilli()
+		o.replace()
+		assert.ErrorIs(t, o.tab(2).Attach(t.Context()), canceled)
+	})
+}
+
+// TestCancelOfAnUnknownTab: the tab that tells of it may be one that an owner
+// before has attached.
+func TestCancelOfAnUnknownTab(t *testing.T) {
+	ownership(t, func(t *testing.T, o *owners) {
+		o.replace().event("debugger.onDetach", debuggee{TabID: 1}, "canceled_by_user")
+		synctest.Wait()
+		assert.ErrorIs(t, o.tab(1).Attach(t.Context()), &op.Error{Code: op.DebuggerCanceled})
+	})
+}
+
 // TestCancelWhileAttaching: the attach that came after it is given back.
 func TestCancelWhileAttaching(t *testing.T) {
 	ownership(t, func(t *testing.T, o *owners) {

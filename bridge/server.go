@@ -238,7 +238,7 @@ func newServer(opts Options, secret string, st *store, snap stored) (*Server, er
 			TabCreated:  func(c *Connector, tab op.Tab) { s.tabCreated(c, tab) },
 			TabRemoved:  func(c *Connector, tabID int) { s.tabRemoved(c.ID(), tabID) },
 			TabReplaced: func(c *Connector, oldID, newID int) { s.tabReplaced(c, oldID, newID) },
-			Canceled:    func(c *Connector, tabID int) { s.debuggerCanceled(c, tabID) },
+			Canceled:    func(c *Connector, at time.Time) { s.debuggerCanceled(c, at) },
 			Paired:      func(c *Connector) { s.record(AuditEntry{Event: "paired", Connector: c.ID(), Outcome: "ok"}) },
 			Other: func(c *Connector, event string, args []json.RawMessage) {
 				switch event {

@@ -35,6 +35,8 @@ type session struct {
 	last    LastCommand
 	acted   []time.Time // when it acted in the last minute, where its policy counts
 	locking int         // locks that the disk has not taken yet
+
+	authorizedAt time.Time // by a person, in this owner's time, and not locked since
 }
 
 // sessionLocked returns the session with the key, making it when it is new.
@@ -473,18 +475,21 @@ func listLabels(refs []profileRef) string {
 }
 
 // debuggerCanceled locks every session that works in the profile: the user
-// pressed Cancel on the banner of the debugger.
-func (s *Server) debuggerCanceled(c *Connector, tabID int) {
+// pressed Cancel on the banner of the debugger. What a person has authorized
+// since then stands, as when a Cancel is told late.
+func (s *Server) debuggerCanceled(c *Connector, at time.Time) {
 	s.mu.Lock()
-	var keys []string
-	for _, r := range s.records {
-		if r.ConnectorID == c.ID() && !slices.Contains(keys, r.Session) {
-			keys = append(keys, r.Session)
+	var keys, since []string
+	for key, ses := range s.sessions {
+		if ses.authorizedAt.After(at) {
+			since = append(since, key)
+		} else if ses.record.ConnectorID == c.ID() {
+			keys = append(keys, key)
 		}
 	}
-	for key, ses := range s.sessions {
-		if ses.record.ConnectorID == c.ID() && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+	for _, r := range s.records {
+		if r.ConnectorID == c.ID() && !slices.Contains(keys, r.Session) && !slices.Contains(since, r.Session) {
+			keys = append(keys, r.Session)
 		}
 	}
 	s.mu.Unlock()
@@ -493,7 +498,10 @@ func (s *Server) debuggerCanceled(c *Connector, tabID int) {
 			s.log.Error("locking a session after the debugger was canceled", "session", key, "err", err)
 		}
 	}
-	s.log.Warn("the user canceled the debugger: sessions locked", "connector", c.ID(), "tab", tabID, "sessions", len(keys))
+	s.log.Warn("the user canceled the debugger: sessions locked", "connector", c.ID(), "at", at, "sessions", len(keys))
+	for _, key := range since {
+		s.allowDebugger(s.ctx, key, []*Connector{c})
+	}
 }
 
 // sessionRecordFor makes the profile the session's own and returns the change

@@ -95,6 +95,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 	if change.mode == Locked {
 		return s.lock(key, change)
 	}
+	asked := time.Now()
 	s.mu.Lock()
 	if change.automatic {
 		if err := s.heldLocked(key); err != nil {
@@ -140,6 +141,7 @@ func (s *Server) authorize(key string, change authorizationChange) (Authorizatio
 		entry.Note = "automatic"
 	} else {
 		s.stopped = time.Time{} // a stop since would have locked this session
+		ses.authorizedAt = asked
 	}
 	defer s.record(entry) // its lock is a leaf
 	if change.more != nil {
@@ -181,6 +183,7 @@ type sessionLock struct {
 func (s *Server) beginLock(ses *session, stopped bool) *sessionLock {
 	ses.locking++
 	ses.record.Authorized = Authorization{Mode: Locked, Generation: ses.record.Authorized.Generation + 1, Stopped: stopped}
+	ses.authorizedAt = time.Time{}
 	return &sessionLock{ses: ses, mine: ses.record.Authorized, stored: ses.record.Authorized}
 }
 

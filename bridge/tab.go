@@ -398,7 +398,7 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 			t.conn.relay.wg.Go(t.giveBack) // or the events go on
 		}
 		if lockAll {
-			t.conn.userCanceled(t)
+			t.conn.userCanceled(t, time.Now())
 		}
 		return
 	}

@@ -146,6 +146,8 @@ type fakeProfile struct {
 	label string
 	epoch string // of the browser
 
+	canceledAt int64 // of the browser, see wire.Hello
+
 	secret  string
 	workers int
 	// answer makes the reply of a call, on a goroutine of its own; the
@@ -237,7 +239,7 @@ func (w *fakeWorker) openScope(scope wire.Scope, key string) *fakeWorker {
 	h := wire.Hello{
 		Type: wire.TypeHello, Version: wire.Version, Fingerprint: wire.Fingerprint(), ConnectorID: p.id, ExtensionID: pinnedExtension,
 		DisplayVersion: "0.1.0", Label: p.label, Browser: wire.Browser{Family: "chromium", Version: "156"},
-		BrowserEpoch: p.epoch, WorkerID: w.id, ClientNonce: wire.NewSecret(), Capabilities: wire.Capabilities{FlatSessions: true},
+		BrowserEpoch: p.epoch, CanceledAt: p.canceledAt, WorkerID: w.id, ClientNonce: wire.NewSecret(), Capabilities: wire.Capabilities{FlatSessions: true},
 		Resume: wire.Resume{BridgeEpoch: w.epoch, LastCall: w.lastCall, FirstSeq: w.seq + 1 - uint64(len(w.kept)), LastSeq: w.seq},
 	}
 	w.mu.Unlock()

@@ -1,4 +1,4 @@
-// The state as a badge on the toolbar icon.
+// The state as a badge.
 
 const faces = {
   connected: ["on", "#1a7f4b"],

@@ -1,11 +1,11 @@
 // What a hello says of browser and extension.
 
-import { browserEpoch } from "./identity.js";
+import { start } from "./identity.js";
 import { fingerprint } from "./wire.js";
 
 async function browser() {
-  const { fullVersionList } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
-  const brands = fullVersionList.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
+  const { fullVersionList: all } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
+  const brands = all.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
   // With --user-agent a browser names no brand at all.
   const { brand = "Chromium", version = "unknown" } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0] ?? {};
   return { family: brand.toLowerCase().split(" ").pop(), version };
@@ -17,7 +17,7 @@ export async function facts() {
     extensionId: chrome.runtime.id,
     displayVersion: chrome.runtime.getManifest().version,
     browser: await browser(),
-    browserEpoch: await browserEpoch(),
+    ...(await start()),
     capabilities: {
       flatSessions: true, // from Chrome 125 on
       fileAccess: await chrome.extension.isAllowedFileSchemeAccess(),

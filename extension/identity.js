@@ -8,7 +8,7 @@ const LABEL = "piChromeLabel"; // apart: the popup may write it at any time
 const EPOCH = "piChromeBrowserEpoch";
 
 /** Keys of storage that are the extension's alone. */
-export const OWN_KEYS = [IDENTITY, LABEL, EPOCH];
+export const OWN_KEYS = [IDENTITY, LABEL, EPOCH, "canceledAt"];
 
 let made; // once, whoever asks first
 
@@ -36,8 +36,8 @@ export async function saveLabel(text) {
 }
 
 /** @returns {Promise<any>} the same for all workers of one start of the browser. */
-export async function browserEpoch() {
-  const epoch = (await chrome.storage.session.get(EPOCH))[EPOCH] ?? randomHex(32);
-  await chrome.storage.session.set({ [EPOCH]: epoch });
-  return epoch;
+export async function start() {
+  const { [EPOCH]: browserEpoch = randomHex(32), canceledAt = 0 } = await chrome.storage.session.get();
+  await chrome.storage.session.set({ [EPOCH]: browserEpoch });
+  return { browserEpoch, canceledAt };
 }

@@ -4,12 +4,12 @@ import { fingerprint } from "./wire.js";
 
 const read = async (name) => (await fetch(chrome.runtime.getURL(name))).text();
 
-/** Reads {port, pairingToken} of bridge.json, which may be absent. */
+/** Reads bridge.json, which may be absent. */
 export async function readBridge() {
   const text = await read("bridge.json").catch(() => "{}");
   try {
     const { port = 17318, pairingToken = "" } = JSON.parse(text);
-    if (!(Number.isInteger(port) && port > 0 && port < 65536)) throw new Error("wrong port");
+    if (!Number.isInteger(port) || port < 1 || port > 65535) throw new Error("wrong port");
     if (!/^([0-9a-f]{32})?$/i.test(pairingToken)) throw new Error("wrong pairingToken");
     return { port, pairingToken };
   } catch (error) {

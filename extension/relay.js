@@ -1,7 +1,7 @@
 // The connection to the owner of the port: socket, handshake, pairing, resume.
 //
-// All in memory: storing a call would cost more than the call. A worker that was killed comes
-// back with a new worker id and nothing kept: the owner counts what it had sent it as lost.
+// All in memory: storing a call would cost more than the call. The owner counts as lost what it
+// had sent to a worker that was killed; the next one has another id.
 
 import { CONTRACT } from "./contract.js";
 import { facts } from "./facts.js";
@@ -121,7 +121,7 @@ export function createRelay(run, changed) {
     }
   }
 
-  /** Each frame has its place: before the proof only a refusal. */
+  /** Before the proof, only a refusal. */
   function handle(from, frame) {
     const place = `${from.scope} ${from.step}`;
     switch (frame.type === "refused" ? "refused" : `${place} ${frame.type}`) {
@@ -203,7 +203,11 @@ export function createRelay(run, changed) {
     );
   }
 
-  const event = (name, args) => emit({ event: name, args });
+  function event(name, args) {
+    // Perhaps no owner is there to hear it.
+    if (args[1] === "canceled_by_user") chrome.storage.session.set({ canceledAt: Date.now() });
+    emit({ event: name, args });
+  }
 
   function emit(body) {
     const text = kept.add((seq) => {
@@ -233,7 +237,7 @@ export function createRelay(run, changed) {
     retry();
   }
 
-  /** Tabs stay attached: leases outlive a socket. */
+  /** Tabs stay attached. */
   function drop({ socket, timer = 0 }) {
     clearTimeout(timer);
     socket.onopen = socket.onmessage = socket.onclose = null;

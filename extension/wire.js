@@ -11,7 +11,7 @@ export const randomHex = (bytes) => hex(crypto.getRandomValues(new Uint8Array(by
 
 const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
 
-/** Compact JSON with sorted keys: the form that is hashed. */
+/** The form that is hashed: compact, keys sorted. */
 export function canonical(value) {
   const keys = new Set();
   JSON.stringify(value, (key, v) => (keys.add(key), v));
@@ -22,10 +22,10 @@ export const fingerprint = (contract = CONTRACT) => sha256(canonical(contract));
 
 /** HMAC-SHA256 of the compact JSON of strings; the key is the decoded secret. */
 export async function hmac(keyHex, strings) {
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const { subtle } = crypto;
   const bytes = Uint8Array.from(keyHex.match(/../g), (pair) => parseInt(pair, 16));
-  const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
-  return hex(await crypto.subtle.sign("HMAC", key, utf8.encode(JSON.stringify(strings))));
+  const key = await subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return hex(await subtle.sign("HMAC", key, utf8.encode(JSON.stringify(strings))));
 }
 
 /** The proof that the owner must have sent, and our own. */
@@ -53,7 +53,7 @@ export const equalProofs = async (a, b) => (await sha256(a)) === (await sha256(b
 export const longerThan = (text, limit) =>
   text.length * 3 > limit && utf8.encode(text).length > limit;
 
-/** Examples of what an owner sends, as far as it is read. */
+/** What is read of an owner's frames. */
 const examples = {
   challenge: { bridgeEpoch: "", requestNonce: "", serverFingerprint: "", proof: "" },
   ready: { ack: 0 },

@@ -99,6 +99,8 @@ func (h *Hello) check() error {
 		return errors.New("resume.bridgeEpoch is not 64 hex digits")
 	case h.Resume.FirstSeq > h.Resume.LastSeq+1 || h.Resume.LastSeq > maxSafe || h.Resume.LastCall > maxSafe:
 		return errors.New("the numbers of resume do not fit together")
+	case h.CanceledAt < 0 || h.CanceledAt > maxSafe:
+		return errors.New("canceledAt is no time")
 	}
 	for _, f := range []struct {
 		name, value string

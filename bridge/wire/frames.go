@@ -63,8 +63,9 @@ type Hello struct {
 	DisplayVersion string       `json:"displayVersion"` // of the manifest, at most 64 characters
 	Label          string       `json:"label"`          // of the profile, at most 80 characters
 	Browser        Browser      `json:"browser"`
-	BrowserEpoch   string       `json:"browserEpoch"` // random for each start of the browser
-	WorkerID       string       `json:"workerId"`     // random for each start of the worker
+	BrowserEpoch   string       `json:"browserEpoch"`         // random for each start of the browser
+	CanceledAt     int64        `json:"canceledAt,omitempty"` // ms since 1970: the last Cancel on the debugger banner since that start; 0 for none
+	WorkerID       string       `json:"workerId"`             // random for each start of the worker
 	Resume         Resume       `json:"resume"`
 	Capabilities   Capabilities `json:"capabilities"`
 	ClientNonce    string       `json:"clientNonce"` // 32 bytes, hex

@@ -19,7 +19,7 @@ func sampleHello() Hello {
 	return Hello{
 		Type: TypeHello, Version: Version, Fingerprint: Fingerprint(),
 		ConnectorID: "11111111-2222-4333-8444-555555555555", ExtensionID: pinnedID, DisplayVersion: "0.1.0", Label: "Arbeit & <Ärger>",
-		Browser: Browser{"chromium", "156.0.8078.73"}, BrowserEpoch: ones, WorkerID: strings.Repeat("ab", 16),
+		Browser: Browser{"chromium", "156.0.8078.73"}, BrowserEpoch: ones, CanceledAt: 1764649312345, WorkerID: strings.Repeat("ab", 16),
 		Resume:       Resume{BridgeEpoch: twos, LastCall: 17, FirstSeq: 41, LastSeq: 44},
 		Capabilities: Capabilities{FlatSessions: true, FileAccess: true}, ClientNonce: ones,
 	}

@@ -57,6 +57,7 @@ test("storage calls never reach the extension's own keys", async () => {
     ["storage.local.remove", [[own]]],
     ["storage.local.set", [{ piChromeLabel: "x" }]],
     ["storage.session.set", [{ piChromeBrowserEpoch: "x" }]],
+    ["storage.session.set", [{ canceledAt: 0 }]],
     ["storage.session.get", [null]],
   ];
   for (const [name, args] of tries) {

@@ -449,6 +449,23 @@ test("another owner gets nothing of what was meant for the one before", async (t
   assert.deepEqual(next.sent.at(-1), { seq: 1, id: 3, result: "for the new one" });
 });
 
+test("a Cancel on the debugger's bar is told to every later owner, also by another worker", async (t) => {
+  const { relay, socket, hello, tick, ...world } = await connect(t);
+  assert.equal(hello.canceledAt, 0);
+  socket.lose();
+  relay.event("debugger.onDetach", [{ tabId: 7 }, "target_closed"]);
+  relay.event("debugger.onDetach", [{ tabId: 7 }, "canceled_by_user"]);
+  await settle();
+  const at = Date.now();
+  const owner = new Owner(SECRET, "aa".repeat(32));
+  const first = await reconnect({ ...world, tick, owner }, 0);
+  assert.deepEqual([first.hello.canceledAt, first.after], [at, []]);
+  like(first.hello, "hello");
+  const second = createRelay(async () => {}, () => {});
+  await second.wake();
+  assert.equal((await new Owner().connect(FakeSocket.last)).canceledAt, at);
+});
+
 test("the events that started a worker reach the first owner", async (t) => {
   const { relay, ...world } = setUp(t);
   relay.event("debugger.onEvent", [{ tabId: 7 }, "Page.loadEventFired", {}]);

@@ -33,26 +33,22 @@ func TestHeadful(t *testing.T) {
 }
 
 // cancelDebugger presses Cancel on Chrome's own banner: every session of the
-// profile is locked, and nothing is attached until the user has authorized one.
+// profile is locked, and nothing is attached until the user has authorized one,
+// also when no owner is there to hear it.
 func cancelDebugger(t *testing.T, l *Lane, d *desktop) {
 	s, other := l.Session(t), l.Session(t)
 	s.Open(l.URL + "/counter/click.html?id=" + s.Key)
 	other.Open(l.URL + "/counter/click.html?id=" + other.Key)
-	d.show(d.user)
-	d.must("xdotool", "windowactivate", "--sync", d.window)
-	focused := func() bool { return drivertest.Eval(t, d.page, "document.hasFocus()") == "true" }
-	until(t, 10*time.Second, "the user's page does not get the focus", focused)
-	// Chrome's shortcut into its info bars, whose first button is Cancel. The
-	// page sees the keys first: before it has handed the shortcut back, Return
-	// would go to it as well.
-	d.must("xdotool", "key", "--clearmodifiers", "alt+shift+a")
-	until(t, 10*time.Second, "the info bar does not get the focus", func() bool { return !focused() })
-	d.must("xdotool", "key", "Return")
-	until(t, 10*time.Second, "no session was locked", func() bool {
-		st, err := owner.Status(t.Context(), s.Client, s.Key)
-		assert.NilError(t, err)
-		return st.Session.Authorization == bridge.Locked
-	})
+	locked := func() {
+		t.Helper()
+		until(t, 10*time.Second, "no session was locked", func() bool {
+			st, err := owner.Status(t.Context(), s.Client, s.Key)
+			assert.NilError(t, err)
+			return st.Session.Authorization == bridge.Locked
+		})
+	}
+	d.pressCancel(t)
+	locked()
 	for _, each := range []*Session{s, other} {
 		assert.Equal(t, each.Fail("page.snapshot", map[string]any{}).Code, op.SessionLocked)
 	}
@@ -66,6 +62,33 @@ func cancelDebugger(t *testing.T, l *Lane, d *desktop) {
 	s.Do("input.click", map[string]any{"selector": "#count"})
 	waitCount(t, l, s.Key, 1)
 	assert.Equal(t, other.Fail("page.snapshot", map[string]any{}).Code, op.SessionLocked)
+
+	assert.NilError(t, l.KillOwner())
+	d.pressCancel(t)
+	assert.NilError(t, l.StartOwner())
+	locked()
+	assert.Equal(t, s.Fail("page.snapshot", map[string]any{}).Code, op.SessionLocked)
+	assert.Equal(t, l.Session(t).Fail("page.snapshot", map[string]any{}).Code, op.DebuggerCanceled)
+	_, err = owner.Authorize(t.Context(), s.Client, s.Key, 0)
+	assert.NilError(t, err)
+	s.Do("input.click", map[string]any{"selector": "#count"})
+	waitCount(t, l, s.Key, 2)
+}
+
+// pressCancel presses Cancel on the banner as a person does.
+func (d *desktop) pressCancel(t *testing.T) {
+	t.Helper()
+	d.show(d.user)
+	d.must("xdotool", "windowactivate", "--sync", d.window)
+	focused := func() bool { return drivertest.Eval(t, d.page, "document.hasFocus()") == "true" }
+	until(t, 10*time.Second, "the user's page does not get the focus", focused)
+	// Chrome's shortcut into its info bars, whose first button is Cancel. The
+	// page sees the keys first: before it has handed the shortcut back, Return
+	// would go to it as well.
+	d.must("xdotool", "key", "--clearmodifiers", "alt+shift+a")
+	until(t, 10*time.Second, "the info bar does not get the focus", func() bool { return !focused() })
+	d.must("xdotool", "key", "Return")
+	until(t, 10*time.Second, "the debugger's banner keeps the focus", focused)
 }
 
 // headfulOnly are the cases that a window may change: input, frames, pictures,
