@@ -239,7 +239,7 @@ func (k *keyboard) typeText(ctx context.Context, text string, breaks bool) (type
 		if err != nil {
 			return typed, err
 		}
-		typed += len(utf16.Encode([]rune(unit)))
+		typed += utf16Length(unit)
 		r, _ := utf8.DecodeRuneInString(unit)
 		_, gap := k.p.key(r)
 		if err := sleep(ctx, gap); err != nil {
@@ -248,3 +248,6 @@ func (k *keyboard) typeText(ctx context.Context, text string, breaks bool) (type
 	}
 	return typed, nil
 }
+
+// utf16Length counts as pages do: in UTF-16 units.
+func utf16Length(s string) int { return len(utf16.Encode([]rune(s))) }

@@ -42,10 +42,15 @@ var opAsk = op.Define(op.Spec{
 	Errors:   []op.Code{op.AskPending, op.Canceled, op.ConnectorOffline},
 }, ask)
 
-func ask(ctx context.Context, c *Call, in AskIn) (AskOut, error) {
+// Check refuses a question without words.
+func (in AskIn) Check() error {
 	if strings.TrimSpace(in.Message) == "" {
-		return AskOut{}, op.Invalidf("chrome_ask: field %q is blank", "message").WithDetail("field", "message")
+		return op.Invalidf("chrome_ask: field %q is blank", "message").WithDetail("field", "message")
 	}
+	return nil
+}
+
+func ask(ctx context.Context, c *Call, in AskIn) (AskOut, error) {
 	if c.Browser == nil {
 		return AskOut{}, unsupported("chrome_ask")
 	}

@@ -71,11 +71,11 @@ var opClick = op.Define(op.Spec{
 		op.TargetInvisible, op.TargetUnstable, op.DialogOpen, op.DebuggerDetached, op.DebuggerBusy},
 }, click)
 
+// Check refuses what the schema cannot.
+func (in ClickIn) Check() error { return checkFind("chrome_click", in.Find) }
+
 func click(ctx context.Context, c *Call, in ClickIn) (ClickOut, error) {
 	t := c.tab
-	if err := checkFind("chrome_click", in.Find); err != nil {
-		return ClickOut{}, err
-	}
 	if in.Button == "" {
 		in.Button = "left"
 	}

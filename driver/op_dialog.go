@@ -80,18 +80,23 @@ var opDialog = op.Define(op.Spec{
 	Errors: []op.Code{op.InvalidInput},
 }, dialog)
 
+// Check refuses fields that do not go with the action.
+func (in DialogIn) Check() error {
+	switch {
+	case in.Action == "policy" && in.Dialogs == "" && in.BeforeUnload == "":
+		return op.Invalidf("chrome_dialog: the action policy needs dialogs, beforeunload or both")
+	case in.Action != "policy" && in.Dialogs != "":
+		return op.Invalidf("chrome_dialog: field %q goes only with the action policy", "dialogs").WithDetail("field", "dialogs")
+	case in.Action != "policy" && in.BeforeUnload != "":
+		return op.Invalidf("chrome_dialog: field %q goes only with the action policy", "beforeunload").WithDetail("field", "beforeunload")
+	}
+	return nil
+}
+
 // setPolicy changes what the input names of the session's policy.
 func (in DialogIn) setPolicy(c *Call) error {
 	if in.Action != "policy" {
-		for field, given := range map[string]string{"dialogs": in.Dialogs, "beforeunload": in.BeforeUnload} {
-			if given != "" {
-				return op.Invalidf("chrome_dialog: field %q goes only with the action policy", field).WithDetail("field", field)
-			}
-		}
 		return nil
-	}
-	if in.Dialogs == "" && in.BeforeUnload == "" {
-		return op.Invalidf("chrome_dialog: the action policy needs dialogs, beforeunload or both")
 	}
 	p := c.driver.dialogs.get(c.Session.Key)
 	if in.Dialogs != "" {

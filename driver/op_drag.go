@@ -101,6 +101,15 @@ type dragRun struct {
 	at       point
 }
 
+// Check refuses what the schema cannot.
+func (in DragIn) Check() error {
+	if _, err := in.From.goal("chrome_drag", "from"); err != nil {
+		return err
+	}
+	_, err := in.To.goal("chrome_drag", "to")
+	return err
+}
+
 func drag(ctx context.Context, c *Call, in DragIn) (DragOut, error) {
 	t := c.tab
 	from, err := in.From.goal("chrome_drag", "from")

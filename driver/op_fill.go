@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/chromedp/cdproto/runtime"
 
@@ -96,15 +95,16 @@ type prepared struct {
 	Click        bool     `json:"click"` // a check must be clicked to become what is wanted
 }
 
+// Check refuses what the schema cannot.
+func (in FillIn) Check() error {
+	if length := utf16Length(in.Text); length > maxFill {
+		return op.Invalidf("chrome_fill: field %q has %d UTF-16 units; allowed: at most %d", "text", length, maxFill).WithDetail("field", "text")
+	}
+	return checkFind("chrome_fill", in.Find)
+}
+
 func fill(ctx context.Context, c *Call, in FillIn) (FillOut, error) {
 	t := c.tab
-	length := len(utf16.Encode([]rune(in.Text)))
-	if length > maxFill {
-		return FillOut{}, op.Invalidf("chrome_fill: field %q has %d UTF-16 units; allowed: at most %d", "text", length, maxFill).WithDetail("field", "text")
-	}
-	if err := checkFind("chrome_fill", in.Find); err != nil {
-		return FillOut{}, err
-	}
 	p := t.paceOf(c, in.Pace)
 	if err := t.leaseFrames(ctx); err != nil {
 		return FillOut{}, err
@@ -132,7 +132,7 @@ func fill(ctx context.Context, c *Call, in FillIn) (FillOut, error) {
 	if err := t.unfillable(n, pre, in.Text); err != nil {
 		return FillOut{}, err
 	}
-	out := FillOut{Action: FillAction{Input: "chrome", Length: length, Tag: pre.Tag, Type: pre.Type, RequestedTag: pre.RequestedTag, ResolvedUID: n.ref}}
+	out := FillOut{Action: FillAction{Input: "chrome", Length: utf16Length(in.Text), Tag: pre.Tag, Type: pre.Type, RequestedTag: pre.RequestedTag, ResolvedUID: n.ref}}
 	if err := t.enter(ctx, c, w, n, pre, in.Text, p); err != nil {
 		w.disarm(ctx)
 		return FillOut{}, w.untouched(err)

@@ -69,11 +69,16 @@ var opHistory = op.Define(op.Spec{
 	Errors: []op.Code{op.HistoryUnavailable, op.NavigationFailed, op.NavigationDownload, op.NavigationInterrupted, op.ProtectedTabURL, op.DialogOpen, op.DeadlineExceeded},
 }, history)
 
+// Check refuses what the schema cannot.
+func (in HistoryIn) Check() error {
+	if in.BypassCache && in.Action != "reload" {
+		return op.Invalidf("chrome_history: field %q goes only with reload", "bypassCache").WithDetail("field", "bypassCache")
+	}
+	return nil
+}
+
 func history(ctx context.Context, c *Call, in HistoryIn) (HistoryOut, error) {
 	t := c.tab
-	if in.BypassCache && in.Action != "reload" {
-		return HistoryOut{}, op.Invalidf("chrome_history: field %q goes only with reload", "bypassCache").WithDetail("field", "bypassCache")
-	}
 	h := &historyStep{action: in.Action, timeout: 15 * time.Second}
 	until := cdpmodel.Commit
 	if in.WaitUntilLoad {
@@ -137,7 +142,7 @@ func (t *Tab) historyEntry(ctx context.Context, action string) (*page.Navigation
 			map[string]string{"back": "first", "forward": "last"}[action]).WithHint("navigate to the page that you want").WithDetail("action", action)
 	}
 	e := res.Entries[at]
-	if err := checkURL(e.URL); isCode(err, op.ProtectedTabURL) {
+	if err := checkDriven(e.URL); err != nil {
 		return nil, op.Reject(op.ProtectedTabURL, "tab %d would go %s to %s, one of the browser's own pages, which cannot be driven; nothing was done", id, action, cut(e.URL, 200)).
 			WithHint("navigate to a web page").WithDetail("url", e.URL)
 	}

@@ -44,6 +44,12 @@ var opHover = op.Define(op.Spec{
 		op.DialogOpen, op.DebuggerDetached, op.DebuggerBusy},
 }, hover)
 
+// Check refuses what the schema cannot.
+func (in HoverIn) Check() error {
+	_, err := in.At.goal("chrome_hover", "at")
+	return err
+}
+
 func hover(ctx context.Context, c *Call, in HoverIn) (HoverOut, error) {
 	t := c.tab
 	at, err := in.At.goal("chrome_hover", "at")

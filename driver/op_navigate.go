@@ -77,9 +77,12 @@ var opNavigate = op.Define(op.Spec{
 	Errors: []op.Code{op.NavigationFailed, op.NavigationDownload, op.NavigationInterrupted, op.ProtectedTabURL, op.DialogOpen, op.DeadlineExceeded, op.TabGone},
 }, navigate)
 
+// Check refuses what is no address.
+func (in NavigateIn) Check() error { return checkAddress("chrome_navigate", in.URL) }
+
 func navigate(ctx context.Context, c *Call, in NavigateIn) (NavigateOut, error) {
 	t := c.tab
-	if err := checkURL(in.URL); err != nil {
+	if err := checkDriven(in.URL); err != nil {
 		return NavigateOut{}, err
 	}
 	until, timeout := cdpmodel.Commit, 15*time.Second
@@ -112,21 +115,32 @@ func navigate(ctx context.Context, c *Call, in NavigateIn) (NavigateOut, error) 
 	return out, nil
 }
 
-// checkURL refuses what cannot be driven, before anything is sent.
-func checkURL(raw string) error {
+// checkAddress refuses what is not an absolute URL of a page.
+func checkAddress(tool, raw string) error {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil {
-		return op.Invalidf("chrome_navigate: field %q is %q, which is not a URL: %s", "url", cut(raw, 200), err)
+		return op.Invalidf("%s: field %q is %q, which is not a URL: %s", tool, "url", cut(raw, 200), err).WithDetail("field", "url")
 	}
 	switch strings.ToLower(u.Scheme) {
 	case "":
-		return op.Invalidf("chrome_navigate: field %q is %q, which has no scheme", "url", cut(raw, 200)).
-			WithHint("write https://%s", strings.TrimPrefix(cut(raw, 200), "//"))
+		return op.Invalidf("%s: field %q is %q, which has no scheme", tool, "url", cut(raw, 200)).
+			WithHint("write https://%s", strings.TrimPrefix(cut(raw, 200), "//")).WithDetail("field", "url")
+	case "javascript":
+		return op.Invalidf("%s: field %q is a javascript: URL; run code with chrome_evaluate", tool, "url").WithDetail("field", "url")
+	}
+	return nil
+}
+
+// checkDriven refuses the browser's own pages, before anything is sent.
+func checkDriven(raw string) error {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil {
+		return nil // Chrome will say what it makes of it
+	}
+	switch strings.ToLower(u.Scheme) {
 	case "chrome", "chrome-extension", "devtools", "chrome-untrusted", "chrome-search", "view-source", "edge", "brave":
 		return op.Reject(op.ProtectedTabURL, "%s is one of the browser's own pages, which cannot be driven; nothing was done", cut(raw, 200)).
 			WithHint("navigate to a web page").WithDetail("url", raw)
-	case "javascript":
-		return op.Invalidf("chrome_navigate: field %q is a javascript: URL; run code with chrome_evaluate", "url")
 	}
 	return nil
 }

@@ -86,13 +86,18 @@ var opPress = op.Define(op.Spec{
 // scrollKeys are the keys, by code, that scroll where nothing else takes them.
 var scrollKeys = map[string]bool{"Home": true, "End": true, "PageUp": true, "PageDown": true, "ArrowUp": true, "ArrowDown": true, "ArrowLeft": true, "ArrowRight": true, "Space": true}
 
+// Check refuses what the schema cannot.
+func (in PressIn) Check() error {
+	if _, err := parseChord(in.Key, in.Modifiers.bits()); err != nil {
+		return err
+	}
+	return checkFind("chrome_press", in.Find)
+}
+
 func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
 	t := c.tab
 	ch, err := parseChord(in.Key, in.Modifiers.bits())
 	if err != nil {
-		return PressOut{}, err
-	}
-	if err := checkFind("chrome_press", in.Find); err != nil {
 		return PressOut{}, err
 	}
 	p := t.paceOf(c, in.Pace)

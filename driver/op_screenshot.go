@@ -47,8 +47,8 @@ func (in ScreenshotIn) kind() string {
 	return captureViewport
 }
 
-// check refuses what the schema cannot.
-func (in ScreenshotIn) check() error {
+// Check refuses what the schema cannot.
+func (in ScreenshotIn) Check() error {
 	invalid := func(field, format string, args ...any) error {
 		return op.Invalidf("chrome_screenshot: "+format, args...).WithDetail("field", field)
 	}
@@ -147,9 +147,6 @@ var opScreenshot = op.Define(op.Spec{
 }, screenshot)
 
 func screenshot(ctx context.Context, c *Call, in ScreenshotIn) (ScreenshotOut, error) {
-	if err := in.check(); err != nil {
-		return ScreenshotOut{}, err
-	}
 	t := c.tab
 	main, err := t.mainFrame()
 	if err != nil {

@@ -164,6 +164,12 @@ func scroll(ctx context.Context, c *Call, in ScrollIn) (ScrollOut, error) {
 	return s.out, nil
 }
 
+// Check refuses what the schema cannot.
+func (in ScrollIn) Check() error {
+	_, _, err := scrollInput(in)
+	return err
+}
+
 // scrollInput checks what the schema cannot.
 func scrollInput(in ScrollIn) (within elementInput, into *elementInput, err error) {
 	if in.Within != nil {

@@ -155,11 +155,11 @@ func anyOf[T any](list []T) []any {
 	return out
 }
 
+// Check refuses what the schema cannot.
+func (in SelectIn) Check() error { return checkFind("chrome_select", in.Find) }
+
 func selectOption(ctx context.Context, c *Call, in SelectIn) (SelectOut, error) {
 	t := c.tab
-	if err := checkFind("chrome_select", in.Find); err != nil {
-		return SelectOut{}, err
-	}
 	by, wanted, several := in.wants()
 	p := t.paceOf(c, in.Pace)
 	if err := t.leaseFrames(ctx); err != nil {

@@ -28,14 +28,20 @@ var opTabNew = op.Define(op.Spec{
 	Errors:   []op.Code{op.BackgroundMode, op.AutomationTargetLimit, op.ChromeWindowRequired, op.NavigationFailed, op.ProtectedTabURL},
 }, tabNew)
 
+// Check refuses what is no address.
+func (in TabNewIn) Check() error {
+	if in.URL == "" {
+		return nil
+	}
+	return checkAddress("chrome_tab_new", in.URL)
+}
+
 func tabNew(ctx context.Context, c *Call, in TabNewIn) (op.Tab, error) {
 	if c.Browser == nil {
 		return op.Tab{}, unsupported("chrome_tab_new")
 	}
-	if in.URL != "" && in.URL != "about:blank" {
-		if err := checkURL(in.URL); err != nil {
-			return op.Tab{}, err
-		}
+	if err := checkDriven(in.URL); err != nil {
+		return op.Tab{}, err
 	}
 	if err := c.mayShow(in.Background); err != nil {
 		return op.Tab{}, err

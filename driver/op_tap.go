@@ -59,6 +59,21 @@ var opTap = op.Define(op.Spec{
 
 const swipeSteps = 10
 
+// Check refuses what the schema cannot.
+func (in TapIn) Check() error {
+	if _, err := in.At.goal("chrome_tap", "at"); err != nil {
+		return err
+	}
+	if in.To == nil && in.Steps != 0 {
+		return op.Invalidf("chrome_tap: field %q goes with to", "steps").WithDetail("field", "steps")
+	}
+	if in.To == nil {
+		return nil
+	}
+	_, err := in.To.goal("chrome_tap", "to")
+	return err
+}
+
 func tap(ctx context.Context, c *Call, in TapIn) (TapOut, error) {
 	t := c.tab
 	at, err := in.At.goal("chrome_tap", "at")
@@ -66,15 +81,12 @@ func tap(ctx context.Context, c *Call, in TapIn) (TapOut, error) {
 		return TapOut{}, err
 	}
 	var to *goal
-	switch {
-	case in.To != nil:
+	if in.To != nil {
 		g, err := in.To.goal("chrome_tap", "to")
 		if err != nil {
 			return TapOut{}, err
 		}
 		to = &g
-	case in.Steps != 0:
-		return TapOut{}, op.Invalidf("chrome_tap: field %q goes with to", "steps").WithDetail("field", "steps")
 	}
 	if in.Steps == 0 {
 		in.Steps = swipeSteps

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf16"
 
 	"pi-chrome/driver/op"
 )
@@ -69,23 +68,29 @@ var opType = op.Define(op.Spec{
 		op.TargetUnstable, op.DialogOpen, op.DebuggerDetached, op.DebuggerBusy},
 }, typeKeys)
 
+// Check refuses what the schema cannot, whatever the pace.
+func (in TypeIn) Check() error {
+	if length := utf16Length(in.Text); length > maxTyped {
+		return typedTooLong(length, maxTyped).WithHint("use chrome_fill for a long text")
+	}
+	if in.Into == nil {
+		return nil
+	}
+	_, err := in.Into.element("chrome_type", "into")
+	return err
+}
+
+func typedTooLong(length, limit int) *op.Error {
+	return op.Invalidf("chrome_type: field %q has %d UTF-16 units; allowed: at most %d", "text", length, limit).WithDetail("field", "text")
+}
+
 func typeKeys(ctx context.Context, c *Call, in TypeIn) (TypeOut, error) {
 	t := c.tab
 	text := strings.ReplaceAll(strings.ReplaceAll(in.Text, "\r\n", "\n"), "\r", "\n")
-	length := len(utf16.Encode([]rune(in.Text)))
+	length := utf16Length(in.Text)
 	p := t.paceOf(c, in.Pace)
-	limit := maxTyped
-	if p.human {
-		limit = maxTypedHuman
-	}
-	if length > limit {
-		e := op.Invalidf("chrome_type: field %q has %d UTF-16 units; allowed: at most %d", "text", length, limit).WithDetail("field", "text")
-		if p.human && length <= maxTyped {
-			e.WithHint("a hand takes too long for it: type it in parts, or with pace fast")
-		} else {
-			e.WithHint("use chrome_fill for a long text")
-		}
-		return TypeOut{}, e
+	if p.human && length > maxTypedHuman {
+		return TypeOut{}, typedTooLong(length, maxTypedHuman).WithHint("a hand takes too long for it: type it in parts, or with pace fast")
 	}
 	var into elementInput
 	if in.Into != nil {
@@ -124,7 +129,7 @@ func typeKeys(ctx context.Context, c *Call, in TypeIn) (TypeOut, error) {
 		}
 		return TypeOut{}, fmt.Errorf("typing, after %d of %d characters: %w", out.Action.Typed, length, cleared(err))
 	}
-	if short := len(utf16.Encode([]rune(text))) - out.Action.Typed; short > 0 {
+	if short := utf16Length(text) - out.Action.Typed; short > 0 {
 		out.Action.notes = append(out.Action.notes, fmt.Sprintf("typed %d of %d characters: then the page went, or a dialog opened", out.Action.Typed, length))
 	} else {
 		out.Action.Typed = length

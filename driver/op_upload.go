@@ -109,11 +109,11 @@ type uploadRun struct {
 	out   UploadOut
 }
 
+// Check refuses what the schema cannot.
+func (in UploadIn) Check() error { return checkFind("chrome_upload", in.Find) }
+
 func upload(ctx context.Context, c *Call, in UploadIn) (UploadOut, error) {
 	t := c.tab
-	if err := checkFind("chrome_upload", in.Find); err != nil {
-		return UploadOut{}, err
-	}
 	files, err := uploadFiles(in.Paths)
 	if err != nil {
 		return UploadOut{}, err

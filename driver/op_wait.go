@@ -131,17 +131,22 @@ var opWait = op.Define(op.Spec{
 	Errors: []op.Code{op.ActionTargetNotFound, op.EvaluationFailed, op.DialogOpen, op.InvalidInput},
 }, wait)
 
-func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
-	conds := in.conditions()
-	for _, cond := range conds {
+// Check refuses a condition with too much or too little.
+func (in WaitIn) Check() error {
+	for _, cond := range in.conditions() {
 		needs := cond.By != "load" && cond.By != "networkIdle"
 		if needs && strings.TrimSpace(cond.Value) == "" {
-			return WaitOut{}, op.Invalidf("chrome_wait: condition %q needs a %q", cond.By, "value")
+			return op.Invalidf("chrome_wait: condition %q needs a %q", cond.By, "value")
 		}
 		if !needs && cond.Value != "" {
-			return WaitOut{}, op.Invalidf("chrome_wait: condition %q takes no %q", cond.By, "value")
+			return op.Invalidf("chrome_wait: condition %q takes no %q", cond.By, "value")
 		}
 	}
+	return nil
+}
+
+func wait(ctx context.Context, c *Call, in WaitIn) (WaitOut, error) {
+	conds := in.conditions()
 	timeout, interval := 10*time.Second, 250*time.Millisecond
 	if in.TimeoutMs > 0 {
 		timeout = time.Duration(in.TimeoutMs) * time.Millisecond

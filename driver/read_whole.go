@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf16"
 
 	"pi-chrome/driver/op"
 )
@@ -45,7 +44,7 @@ func (t *Tab) whole(ctx context.Context, sc *scene, at spot) error {
 	if v.meta.TextsCut > 0 {
 		for i := at.row; i < v.rows[at.row].end() && len(texts) < wholeTexts; i++ {
 			if r := &v.rows[i]; r.tag == "" {
-				texts, have = append(texts, i), append(have, len(utf16.Encode([]rune(r.text))))
+				texts, have = append(texts, i), append(have, utf16Length(r.text))
 			}
 		}
 	}
@@ -86,7 +85,7 @@ func (t *Tab) whole(ctx context.Context, sc *scene, at spot) error {
 		if err := scan(out.Texts[i], &row, &s, &left); err != nil {
 			return err
 		}
-		v.meta.TextsCut -= len(utf16.Encode([]rune(s))) - have[slices.Index(texts, row)]
+		v.meta.TextsCut -= utf16Length(s) - have[slices.Index(texts, row)]
 		v.rows[row].text = s
 	}
 	// What is still left out may stand elsewhere.
@@ -129,7 +128,7 @@ func (v *view) cutField(i int) bool {
 			return false
 		}
 		value, length, redacted := v.holds(i)
-		return !redacted && length > len(utf16.Encode([]rune(value)))
+		return !redacted && length > utf16Length(value)
 	case "select":
 		s := v.state(i, v.role(i))
 		return r.get("~lb") != "1" && s.Options > 0

@@ -182,16 +182,21 @@ type Operation[C any] struct {
 	output   func() (*jsonschema.Schema, error)
 	mixed    bool
 	effectOf func(raw json.RawMessage) Effect
+	check    func(raw json.RawMessage) error
 	run      func(ctx context.Context, call C, raw json.RawMessage) (Result, error)
 }
 
 type effecter interface{ EffectOf() Effect }
 
+type checker interface{ Check() error }
+
 // Define returns the operation with the given handler. Input and result
 // schemas come from I and O: json tags name the fields, `jsonschema` tags
 // describe them, and the tags enum, min, max, minLength, maxLength, minItems,
 // maxItems and pattern bound them. An input type with the method
-// EffectOf() Effect decides the class of each call by itself.
+// EffectOf() Effect decides the class of each call by itself. One with the
+// method Check() error refuses, with an error of kind invalid, what the schema
+// cannot; it looks at nothing but the input.
 //
 // Define panics when the spec names a field that the input does not have,
 // since that is a mistake in the source.
@@ -212,6 +217,17 @@ func Define[C, I, O any](spec Spec, handler func(ctx context.Context, call C, in
 				}
 			}
 			return spec.Effect
+		},
+		check: func(raw json.RawMessage) error {
+			var v I
+			c, ok := any(&v).(checker)
+			if !ok {
+				return nil
+			}
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return Invalidf("%s: %s", spec.Tool, err)
+			}
+			return c.Check()
 		},
 		run: func(ctx context.Context, call C, raw json.RawMessage) (Result, error) {
 			var v I
@@ -301,15 +317,20 @@ func (o Operation[C]) Descriptor() (Descriptor, error) {
 // EffectOf returns the class of a call with this input.
 func (o Operation[C]) EffectOf(raw json.RawMessage) Effect { return o.effectOf(raw) }
 
-// Validate checks the input against the schema and the exclusive groups. No
-// input is {}. The error is an *Error of kind invalid that names field, value
-// and what is allowed.
+// Validate checks the input against the schema, the exclusive groups and the
+// input's own check. No input is {}. The error is an *Error of kind invalid
+// that names field, value and what is allowed.
 func (o Operation[C]) Validate(raw json.RawMessage) error {
 	in, err := o.input()
 	if err != nil {
 		return err
 	}
-	if err := in.validate(o.spec, orEmpty(raw)); err != nil {
+	raw = orEmpty(raw)
+	err = in.validate(o.spec, raw)
+	if err == nil {
+		err = o.check(raw)
+	}
+	if err != nil {
 		e := AsError(err)
 		if e.Hint == "" {
 			e.Hint = "pi-chrome help " + commandOf(o.spec.Tool) + " shows what it takes"

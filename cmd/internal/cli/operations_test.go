@@ -2,6 +2,7 @@ package cli
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -50,7 +51,8 @@ func TestExamplesAreValid(t *testing.T) {
 	for _, d := range list {
 		for _, e := range d.Examples {
 			in := newInput(d)
-			assert.NilError(t, (&jsonValue{in: in}).Set(string(e.Input)), "%s: %s", d.Tool, e.Title)
+			input := strings.ReplaceAll(string(e.Input), "{{base}}", "https://example.org")
+			assert.NilError(t, (&jsonValue{in: in}).Set(input), "%s: %s", d.Tool, e.Title)
 			raw, err := in.build()
 			assert.NilError(t, err)
 			assert.NilError(t, owner.Validate(d.Name, raw), "%s: %s", d.Tool, e.Title)

@@ -68,24 +68,29 @@ func (h *handler) Validate(operation string, input json.RawMessage) error {
 
 func (h *handler) Run(ctx context.Context, call *bridge.Call) (op.Result, error) {
 	c := &driver.Call{ID: call.ID, Session: call.Session, Progress: call.Progress}
+	var trace *recorder
+	if call.Trace != "" {
+		var err error
+		start := time.Now()
+		if trace, err = record(call); err != nil {
+			return op.Result{}, op.Reject(op.InvalidInput, "the trace file cannot be written: %s; the command was not started", err).
+				WithHint("give another file with --trace, or leave it out")
+		}
+		defer func() {
+			if err := trace.end(call.ID, start); err != nil {
+				h.log.Warn("writing a trace", "err", err)
+			}
+		}()
+	}
 	if call.Browser != nil {
-		c.Browser = &browser{h: h, b: call.Browser}
+		c.Browser = &browser{h: h, b: call.Browser, trace: trace}
 	}
 	if call.Tab != nil {
 		k := h.conn(call.Tab)
 		c.Conn = k
 		defer k.typing(typedIn(call.Operation, call.Input))()
-		if call.Trace != "" {
-			stop, err := k.record(call)
-			if err != nil {
-				return op.Result{}, op.Reject(op.InvalidInput, "the trace file cannot be written: %s; the command was not started", err).
-					WithHint("give another file with --trace, or leave it out")
-			}
-			defer func() {
-				if err := stop(); err != nil {
-					h.log.Warn("writing a trace", "err", err)
-				}
-			}()
+		if trace != nil {
+			trace.follow(k)
 		}
 	}
 	return h.d.Run(ctx, call.Operation, c, call.Input)
@@ -177,8 +182,9 @@ func (s *child) Subscribe(method string) (<-chan jsonv2.Value, func()) {
 
 // browser is the session's view of its profile as the driver wants it.
 type browser struct {
-	h *handler
-	b *bridge.SessionBrowser
+	h     *handler
+	b     *bridge.SessionBrowser
+	trace *recorder // of the command; nil without one
 }
 
 var _ driver.Browser = (*browser)(nil)
@@ -190,7 +196,11 @@ func (b *browser) NewTab(ctx context.Context, groupColor string) (driver.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return b.h.conn(t), nil
+	c := b.h.conn(t)
+	if b.trace != nil {
+		b.trace.opened(c)
+	}
+	return c, nil
 }
 
 func (b *browser) CloseTab(ctx context.Context, target op.Target) (int, error) {

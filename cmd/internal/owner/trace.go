@@ -22,9 +22,10 @@ import (
 const maxTrace = 512 << 20
 
 // traceLine is one line of a trace file. The first line of each command has
-// Kind "command"; a call and its reply share ID.
+// Kind "command", with its tab, which one that opens a tab tells by a "tab"
+// when it is there; a call and its reply share ID.
 type traceLine struct {
-	Kind      string          `json:"kind"` // command, call, reply, event, detached, end
+	Kind      string          `json:"kind"` // command, tab, call, reply, event, detached, end
 	Seq       int             `json:"seq"`  // rises by one for each line of a command
 	At        time.Time       `json:"at"`
 	Command   string          `json:"command,omitempty"`
@@ -40,8 +41,10 @@ type traceLine struct {
 	Note      string          `json:"note,omitempty"`
 }
 
-// recorder writes the frames of one tab during one command.
+// recorder writes the frames of one tab, if any, during one command.
 type recorder struct {
+	of *recorders // of its tab; the command's goroutine alone uses it
+
 	mu     sync.Mutex
 	redact redactor
 	file   *os.File
@@ -127,9 +130,8 @@ func (r *recorder) alsoHide(texts []string) {
 	}
 }
 
-// record starts the trace of a command; stop ends it and reports what could
-// not be written.
-func (c *conn) record(call *bridge.Call) (stop func() error, err error) {
+// record starts the trace of a command, which end ends.
+func record(call *bridge.Call) (*recorder, error) {
 	f, err := os.OpenFile(call.Trace, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -139,15 +141,36 @@ func (c *conn) record(call *bridge.Call) (stop func() error, err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	r := &recorder{file: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}
+	l := traceLine{Kind: "command", At: time.Now(), Command: call.ID, Operation: call.Operation}
+	if call.Tab != nil {
+		key := call.Tab.Key()
+		l.Tab = &key
+	}
+	r.write(l)
+	return r, nil
+}
+
+// follow has the trace take the frames of the tab from now on.
+func (r *recorder) follow(c *conn) {
+	r.of = &c.recorders
+	r.of.add(r)
+}
+
+// opened has it take those of the tab that the command opened.
+func (r *recorder) opened(c *conn) {
 	key := c.Key()
-	start := time.Now()
-	r.write(traceLine{Kind: "command", At: start, Command: call.ID, Operation: call.Operation, Tab: &key})
-	c.recorders.add(r)
-	return func() error {
-		c.recorders.remove(r)
-		r.write(traceLine{Kind: "end", At: time.Now(), Command: call.ID, ElapsedUs: time.Since(start).Microseconds()})
-		return r.close()
-	}, nil
+	r.write(traceLine{Kind: "tab", At: time.Now(), Tab: &key})
+	r.follow(c)
+}
+
+// end ends the trace of a command that began at start, and reports what could
+// not be written.
+func (r *recorder) end(id string, start time.Time) error {
+	if r.of != nil {
+		r.of.remove(r)
+	}
+	r.write(traceLine{Kind: "end", At: time.Now(), Command: id, ElapsedUs: time.Since(start).Microseconds()})
+	return r.close()
 }
 
 func (s *recorders) add(r *recorder) {
