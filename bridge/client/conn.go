@@ -44,8 +44,9 @@ type waiter struct {
 // absentError says that nothing listens, or that an owner is just ending: it is
 // worth trying again.
 type absentError struct {
-	err    error
-	hungUp bool // something took the connection and ended it
+	err     error
+	hungUp  bool // something took the connection and ended it
+	refuses bool // something is there and says that it is unavailable
 }
 
 func (e *absentError) Error() string { return e.err.Error() }
@@ -115,8 +116,10 @@ func openWithout(ctx context.Context, opts Options) (*conn, error) {
 // for refused and reset.
 func dialError(ctx context.Context, opts Options, resp *http.Response, err error) error {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.Errno(10061)), resp != nil && resp.StatusCode == http.StatusServiceUnavailable:
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.Errno(10061)):
 		return &absentError{err: err}
+	case resp != nil && resp.StatusCode == http.StatusServiceUnavailable: // as an owner does that ends
+		return &absentError{err: err, refuses: true}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.Errno(10054)):
 		return &absentError{err: err, hungUp: true} // it may be an owner that ends
 	case strings.Contains(err.Error(), "http: server closed idle connection"):

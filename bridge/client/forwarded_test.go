@@ -44,6 +44,22 @@ func TestForwardedPorts(t *testing.T) {
 		assert.Assert(t, strings.Contains(e.Hint, "the same number on both sides"), e.Hint)
 		assert.Equal(t, w.starts.Load(), int32(0))
 	})
+	t.Run("to a server that is always unavailable", func(t *testing.T) {
+		w, ln := listen(t)
+		srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })}
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(ln) }()
+		t.Cleanup(func() {
+			_ = srv.Close()
+			<-served
+		})
+		o := w.options()
+		o.Start = func(context.Context) error { return nil } // an owner that finds the port taken
+		o.ReadyTimeout = 300 * time.Millisecond
+		_, err := Dial(t.Context(), o)
+		e := wantCode(t, err, op.Unavailable, op.PortTaken)
+		assert.Assert(t, strings.Contains(e.Message, "503") && strings.Contains(e.Hint, "end that program"), "%s %s", e.Message, e.Hint)
+	})
 	t.Run("with nothing behind it", func(t *testing.T) {
 		w, ln := listen(t)
 		go func() {
