@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"pi-chrome/cdpmodel"
@@ -73,6 +74,12 @@ func opened(conn Conn, err error) *op.Error {
 	e, id := op.AsError(err), conn.Key().TabID
 	e.Kind = op.OutcomeUnknown
 	e.Message = fmt.Sprintf("tab %d was opened and belongs to the session, but %s", id, e.Message)
+	// What the hint says of sending it again holds for the rest of it only.
+	next := "What is left to do is a chrome_navigate in that tab: another chrome_tab_new opens another one."
+	if e.Hint = strings.TrimRight(e.Hint, "."); e.Hint != "" {
+		next = e.Hint + ". " + next
+	}
+	e.Hint = next
 	return e.WithDetail("tabId", id)
 }
 

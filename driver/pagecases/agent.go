@@ -175,17 +175,20 @@ func (a agent) pressOn(role, name, key string) {
 	a.s.Call("input.key", map[string]any{"ref": a.find(role, name).ID, "key": key})
 }
 
+// patience bounds, in ms, what takes a busy machine long and others no time.
+const patience = 30_000
+
 // await waits until the page shows the text.
 func (a agent) await(text string) {
 	a.s.T.Helper()
-	got, res := waitFor(a.s, "textContains", text, 5000)
+	got, res := waitFor(a.s, "textContains", text, patience)
 	assert.Assert(a.s.T, got.Satisfied, "%q does not appear: %s", text, res.Text)
 }
 
 // awaitGone waits until the page no longer shows the text.
 func (a agent) awaitGone(text string) {
 	a.s.T.Helper()
-	got, res := waitFor(a.s, "textGone", text, 5000)
+	got, res := waitFor(a.s, "textGone", text, patience)
 	assert.Assert(a.s.T, got.Satisfied, "%q stays: %s", text, res.Text)
 }
 

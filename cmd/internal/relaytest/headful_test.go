@@ -39,13 +39,15 @@ func cancelDebugger(t *testing.T, l *Lane, d *desktop) {
 	s, other := l.Session(t), l.Session(t)
 	s.Open(l.URL + "/counter/click.html?id=" + s.Key)
 	other.Open(l.URL + "/counter/click.html?id=" + other.Key)
-	locked := func() {
+	locked := func() { // one after the other: the debugger is refused meanwhile
 		t.Helper()
-		until(t, 10*time.Second, "no session was locked", func() bool {
-			st, err := owner.Status(t.Context(), s.Client, s.Key)
-			assert.NilError(t, err)
-			return st.Session.Authorization == bridge.Locked
-		})
+		for _, each := range []*Session{s, other} {
+			until(t, 10*time.Second, "a session is not locked", func() bool {
+				st, err := owner.Status(t.Context(), each.Client, each.Key)
+				assert.NilError(t, err)
+				return st.Session.Authorization == bridge.Locked
+			})
+		}
 	}
 	d.pressCancel(t)
 	locked()
