@@ -338,7 +338,7 @@ func TestResetThatIsInterrupted(t *testing.T) {
 
 		// Targets that cannot be read end the connection, which tries again.
 		w.kill()
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		next := p.worker().open()
 		<-next.served
 		assert.Check(t, !p.connector().Live())

@@ -31,7 +31,7 @@ func TestRefusedAttachIsRemembered(t *testing.T) {
 				tab, err := p.connector().Tab(t.Context(), 1)
 				assert.NilError(t, err)
 				refuse := true
-				p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+				p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 					switch {
 					case call == "tabs.get":
 						return map[string]any{"id": 1, "url": c.url, "status": "complete"}, nil
@@ -39,7 +39,7 @@ func TestRefusedAttachIsRemembered(t *testing.T) {
 						return nil, errors.New(c.message)
 					}
 					return w.standard(call, args)
-				}
+				})
 				for range 2 {
 					err = tab.Attach(t.Context())
 					e, ok := errors.AsType[*op.Error](err)

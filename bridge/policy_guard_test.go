@@ -34,7 +34,7 @@ func withGuard(t *testing.T, test func(t *testing.T, g *guardRig)) {
 		g := &guardRig{t: t, worker: p.worker().open()}
 		g.tab = p.attachedTab(1)
 		g.srv = &Server{sessions: map[string]*session{}, records: map[string]*targetRecord{}, guards: map[*Tab]*guard{}, tabs: relayTabs{}, done: make(chan struct{}), log: slog.New(slog.DiscardHandler), ctx: t.Context()}
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			if call == "debugger.sendCommand" {
 				var method string
 				if err := json.Unmarshal(args[1], &method); err != nil {
@@ -45,7 +45,7 @@ func withGuard(t *testing.T, test func(t *testing.T, g *guardRig)) {
 				g.mu.Unlock()
 			}
 			return w.standard(call, args)
-		}
+		})
 		defer func() {
 			for _, end := range g.ends {
 				end()

@@ -93,7 +93,7 @@ func TestErrorsOfChrome(t *testing.T) {
 		p.worker().open()
 		tab := p.attachedTab(1)
 		reply := ""
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errors.New(reply) }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errors.New(reply) })
 		reply = `{"code":-32000,"message":"Cannot navigate to invalid URL"}`
 		err := tab.Call(t.Context(), "Page.navigate", struct{}{}, nil)
 		pe, ok := errors.AsType[*op.ProtocolError](err)
@@ -125,10 +125,10 @@ func TestHiccupCostsNothing(t *testing.T) {
 		var heard recorder
 		tab.Listen(heard.listen)
 		release := make(chan struct{})
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			<-release
 			return w.standard(call, args)
-		}
+		})
 		done := make(chan error, 1)
 		go func() { done <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -196,7 +196,7 @@ func TestCallsGiveUpWithoutConnector(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		w := p.worker().open()
 		tab := p.attachedTab(1)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		written := make(chan error, 1)
 		go func() { written <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -231,7 +231,7 @@ func TestDeadWorkerLosesItsCalls(t *testing.T) {
 		tab := p.attachedTab(1)
 		var heard recorder
 		tab.Listen(heard.listen)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		written := make(chan error, 1)
 		go func() { written <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -239,7 +239,7 @@ func TestDeadWorkerLosesItsCalls(t *testing.T) {
 		unwritten := make(chan error, 1)
 		go func() { unwritten <- tab.Call(t.Context(), "Page.enable", nil, nil) }()
 		synctest.Wait()
-		p.answer = nil
+		p.behave()
 		p.worker().open()
 		err := <-written
 		assert.ErrorIs(t, err, op.ErrReplyLost)
@@ -276,18 +276,19 @@ func TestGap(t *testing.T) {
 	}}
 	conversation(t, hooks, func(t *testing.T, p *fakeProfile) {
 		p0 = p
-		w := p.worker().open()
+		w := p.worker()
 		w.maxKept = 5
+		w.open()
 		tab := p.attachedTab(1)
 		other := p.attachedTab(2)
 		var heard recorder
 		tab.Listen(heard.listen)
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			if call == "debugger.sendCommand" {
 				return nil, errNoAnswer
 			}
 			return w.standard(call, args)
-		}
+		})
 		running := make(chan error, 1)
 		go func() { running <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -322,11 +323,11 @@ func TestNewBrowserEndsTheTabs(t *testing.T) {
 		tab := p.attachedTab(1)
 		var heard recorder
 		tab.Listen(heard.listen)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		written := make(chan error, 1)
 		go func() { written <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
-		p.answer = nil
+		p.behave()
 		w.kill()
 		p.epoch = "browser-2"
 		p.mu.Lock()
@@ -352,12 +353,12 @@ func TestCanceledCallerReturnsAtOnce(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		w := p.worker().open()
 		tab := p.attachedTab(1)
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			if call == "debugger.sendCommand" {
 				time.Sleep(time.Second)
 			}
 			return w.standard(call, args)
-		}
+		})
 		why := errors.New("the user had enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error, 1)
@@ -381,7 +382,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		p.worker().open()
 		tab := p.attachedTab(1)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		start := time.Now()
 		err := tab.Call(t.Context(), "DOM.enable", nil, nil)
 		assert.ErrorIs(t, err, op.ErrReplyLost)
@@ -401,7 +402,7 @@ func TestTooManyAndTooLargeCalls(t *testing.T) {
 		err := tab.Call(t.Context(), "Runtime.evaluate", map[string]string{"expression": strings.Repeat("x", wire.FrameBytes)}, nil)
 		assert.ErrorIs(t, err, op.ErrNotDelivered)
 		assert.ErrorContains(t, err, "larger than 20 MB")
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range maxCalls {
@@ -509,7 +510,7 @@ func TestCloseFailsCallsAndEndsEverything(t *testing.T) {
 		w := p.worker().open()
 		tab := p.attachedTab(1)
 		events, _ := tab.Subscribe("Page.x")
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		written := make(chan error, 1)
 		go func() { written <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -549,12 +550,12 @@ func TestNothingIsDoneTwice(t *testing.T) {
 		conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 			w := p.worker().open()
 			tab := p.attachedTab(1)
-			p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+			p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 				if call == "debugger.sendCommand" && strings.Contains(string(args[1]), "Slow") {
 					time.Sleep(3 * time.Second)
 				}
 				return w.standard(call, args)
-			}
+			})
 			online := true
 			lose := func() {
 				if online {

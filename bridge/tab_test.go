@@ -27,13 +27,13 @@ func TestEventsComeBeforeTheReplyThatFollowsThem(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			heard.listen(ev)
 		})
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			for i := range 5 {
 				w.cdpEvent(1, fmt.Sprintf("Page.e%d", i), struct{}{})
 			}
 			w.event("debugger.onEvent", map[string]any{"tabId": 1, "sessionId": "S"}, "Page.child")
 			return nil, nil
-		}
+		})
 		assert.NilError(t, evaluate(t.Context(), tab))
 		heard.add("reply")
 		assert.DeepEqual(t, heard.heard(), []string{"Page.e0", "Page.e1", "Page.e2", "Page.e3", "Page.e4", "Page.child", "reply"})
@@ -52,7 +52,7 @@ func TestStreamOrder(t *testing.T) {
 			for i, tab := range tabs {
 				tab.Listen(heard[i].listen)
 			}
-			p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+			p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 			var want [2][]string
 			replies := 0
 			for n, step := range steps {
@@ -238,7 +238,7 @@ func TestDetachEndsTheCallsOfTheSession(t *testing.T) {
 	conversation(t, Hooks{}, func(t *testing.T, p *fakeProfile) {
 		w := p.worker().open()
 		tab := p.attachedTab(1)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer }
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errNoAnswer })
 		root, child := make(chan error, 1), make(chan error, 1)
 		go func() { root <- evaluate(t.Context(), tab) }()
 		go func() { child <- tab.Child("S").Call(t.Context(), "DOM.enable", nil, nil) }()
@@ -359,7 +359,7 @@ func TestRefusedAttach(t *testing.T) {
 			p.worker().open()
 			tab, err := p.connector().Tab(t.Context(), 1)
 			assert.NilError(t, err)
-			p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errors.New(message) }
+			p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) { return nil, errors.New(message) })
 			err = tab.Attach(t.Context())
 			e, ok := errors.AsType[*op.Error](err)
 			assert.Assert(t, ok, "%v", err)
@@ -424,12 +424,12 @@ func TestClosedTab(t *testing.T) {
 		tab := p.attachedTab(1)
 		var heard recorder
 		tab.Listen(heard.listen)
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			if call == "debugger.sendCommand" {
 				return nil, errNoAnswer
 			}
 			return w.standard(call, args)
-		}
+		})
 		running := make(chan error, 1)
 		go func() { running <- evaluate(t.Context(), tab) }()
 		synctest.Wait()
@@ -546,7 +546,7 @@ func TestTabWrappers(t *testing.T) {
 		c := p.connector()
 		assert.NilError(t, c.WaitLive(t.Context()))
 		var got []string
-		p.answer = func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
+		p.play(func(w *fakeWorker, call string, args []json.RawMessage) (any, error) {
 			p.mu.Lock()
 			line := call
 			for _, a := range args {
@@ -570,7 +570,7 @@ func TestTabWrappers(t *testing.T) {
 				return []any{map[string]any{"id": 3, "focused": true, "type": "normal", "state": "minimized", "incognito": false}}, nil
 			}
 			return w.standard(call, args)
-		}
+		})
 		ctx := t.Context()
 		tabs, err := c.Tabs(ctx)
 		assert.NilError(t, err)
@@ -621,14 +621,14 @@ func TestDetachIsSeenInTheReply(t *testing.T) {
 		tab := p.attachedTab(1)
 		var heard recorder
 		tab.Listen(heard.listen)
-		p.answer = func(*fakeWorker, string, []json.RawMessage) (any, error) {
+		p.play(func(*fakeWorker, string, []json.RawMessage) (any, error) {
 			p.mu.Lock()
 			p.answer = nil
 			delete(p.attached, 1)
 			p.mu.Unlock()
 			time.AfterFunc(time.Millisecond, func() { w.event("debugger.onDetach", debuggee{TabID: 1}, "target_closed") })
 			return nil, errors.New("Detached while handling command.")
-		}
+		})
 		assert.ErrorIs(t, evaluate(t.Context(), tab), op.ErrDetached)
 		assert.NilError(t, tab.Attach(t.Context()))
 		assert.Equal(t, tab.Attachment(), 2)
