@@ -147,6 +147,8 @@ func TestACancelToldLate(t *testing.T) {
 		p := r.dial()
 		defer p.close()
 		b := newProfile(t, r.srv.relay)
+		other := newProfile(t, r.srv.relay)
+		other.worker().open()
 		b.canceledAt = time.Now().UnixMilli()
 		time.Sleep(time.Second)
 		sessions := []string{"mcp:before", "mcp:since", "mcp:locked"}
@@ -172,6 +174,16 @@ func TestACancelToldLate(t *testing.T) {
 		w := b.worker().open()
 		stands("mcp:since")
 		assert.Check(t, !b.connector().Info().Canceled)
+		w.drop()
+		assert.NilError(t, p.ask("revoke", SessionParams{"mcp:since"}, nil))
+		b.canceledAt = time.Now().UnixMilli()
+		time.Sleep(time.Second)
+		// One that works nowhere yet may begin in this browser, too.
+		assert.NilError(t, p.ask("authorize", AuthorizeParams{Session: "mcp:nowhere", Mode: AuthorizedIndefinite}, nil))
+		w = b.worker().open()
+		stands()
+		assert.Check(t, !b.connector().Info().Canceled)
+		assert.NilError(t, p.ask("revoke", SessionParams{"mcp:nowhere"}, nil))
 
 		w.drop()
 		b.canceledAt = time.Now().Add(time.Second).UnixMilli()

@@ -336,7 +336,7 @@ func (c *Connector) accept(sock socket, hello *wire.Hello) (*connection, *refusa
 		<-old.done
 	}
 	if hello.CanceledAt != 0 { // it may be news: perhaps nobody was there to hear it
-		c.userCanceled(nil, time.UnixMilli(min(hello.CanceledAt, time.Now().UnixMilli())))
+		c.userCanceled(nil, time.UnixMilli(hello.CanceledAt))
 	}
 
 	c.mu.Lock()

@@ -78,11 +78,15 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		}
 		delete(c.former, src.TabID)
 		c.mu.Unlock()
+		at := time.Now()
+		if ms, err := arg[int64](f, 2); err == nil {
+			at = time.UnixMilli(ms) // by the browser's clock, as in a hello
+		}
 		switch {
 		case t != nil && reason != "":
-			t.push(item{event: op.Event{Detached: reason}})
+			t.push(item{event: op.Event{Detached: reason}, at: at})
 		case reason == cdpmodel.UserCanceled: // of a tab that an owner before attached
-			c.userCanceled(nil, time.Now())
+			c.userCanceled(nil, at)
 		}
 	case "tabs.onRemoved":
 		id, err := arg[int](f, 0)

@@ -293,7 +293,7 @@ func (t *Tab) detach(ctx context.Context) error {
 			t.stepLocked(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseReleased})
 			t.mu.Unlock()
 			if was {
-				t.emit(op.Event{Detached: DetachedReleased}, listeners)
+				t.emit(item{event: op.Event{Detached: DetachedReleased}}, listeners)
 			}
 		},
 	})
@@ -437,13 +437,21 @@ func (t *Tab) isGone() bool {
 	return t.gone != ""
 }
 
+// oneCancel is how far apart the tabs of one Cancel are told at most.
+const oneCancel = time.Second
+
 // userCanceled notes that the user pressed Cancel on the debugger banner, which
-// is for every tab of the profile; t, which may be nil, knows of it. A Cancel
-// that is not later than the last one is that one, told again.
+// is for every tab of the profile; t, which may be nil, knows of it. The time is
+// the browser's own, so that one that is told again, by another tab or in a
+// hello, is known for the same one and does not undo an authorization since.
 func (c *Connector) userCanceled(t *Tab, at time.Time) {
 	c.mu.Lock()
-	if !at.After(c.canceledAt) {
+	if ago := c.canceledAt.Sub(at); ago >= 0 && ago < oneCancel {
+		allowed := !c.canceled
 		c.mu.Unlock()
+		if allowed && t != nil {
+			t.step(cdpmodel.LeaseEvent{Kind: cdpmodel.LeaseAuthorized})
+		}
 		return
 	}
 	c.canceledAt = at

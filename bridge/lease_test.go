@@ -402,6 +402,51 @@ func TestCancelThatNobodyHeard(t *testing.T) {
 	})
 }
 
+// TestOneCancelIsToldOnce: its time, which is the browser's, tells one that is
+// told again from the next, whatever the clocks show.
+func TestOneCancelIsToldOnce(t *testing.T) {
+	ownership(t, func(t *testing.T, o *owners) {
+		p := o.p
+		canceled := &op.Error{Code: op.DebuggerCanceled, Kind: op.Rejected}
+		cancel := func(w *fakeWorker, at time.Time) {
+			p.canceledAt = at.UnixMilli()
+			for _, id := range []int{1, 2} {
+				p.mu.Lock()
+				delete(p.attached, id)
+				p.mu.Unlock()
+				w.event("debugger.onDetach", debuggee{TabID: id}, "canceled_by_user", at.UnixMilli()-int64(2-id))
+			}
+			synctest.Wait()
+		}
+		allowed := func() {
+			t.Helper()
+			for _, id := range []int{1, 2} {
+				assert.NilError(t, o.tab(id).Attach(t.Context()))
+			}
+			synctest.Wait()
+		}
+		w := o.replace()
+		allowed()
+		ahead := time.Now().Add(time.Hour) // by a clock that is set back afterwards
+		cancel(w, ahead)
+		assert.ErrorIs(t, o.tab(1).Attach(t.Context()), canceled)
+		p.connector().AllowDebugger()
+		allowed()
+		w.drop()
+		w.open() // the same worker and the next one, and the next owner
+		allowed()
+		w.drop()
+		p.worker().open()
+		allowed()
+		w = o.replace()
+		allowed()
+		cancel(w, ahead) // kept, and sent again
+		allowed()
+		cancel(w, time.Now())
+		assert.ErrorIs(t, o.tab(2).Attach(t.Context()), canceled)
+	})
+}
+
 // TestCancelOfAnUnknownTab: the tab that tells of it may be one that an owner
 // before has attached.
 func TestCancelOfAnUnknownTab(t *testing.T) {

@@ -499,8 +499,11 @@ func (s *Server) debuggerCanceled(c *Connector, at time.Time) {
 		}
 	}
 	s.log.Warn("the user canceled the debugger: sessions locked", "connector", c.ID(), "at", at, "sessions", len(keys))
+	// A session of no browser begins in any that is connected, as this one is.
 	for _, key := range since {
-		s.allowDebugger(s.ctx, key, []*Connector{c})
+		if home := s.workplace(key); home == "" || home == c.ID() {
+			c.AllowDebugger()
+		}
 	}
 }
 

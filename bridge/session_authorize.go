@@ -270,10 +270,7 @@ func (s *Server) allowDebugger(ctx context.Context, key string, canceled []*Conn
 	if len(canceled) == 0 {
 		return
 	}
-	home, _ := s.home(key)
-	if route := s.routeOf(key); route != nil {
-		home = route.ConnectorID
-	}
+	home := s.workplace(key)
 	refs, err := s.profiles.bound(ctx)
 	if err != nil {
 		s.log.Warn("looking for the browsers of an authorized session", "session", key, "err", err)
@@ -291,6 +288,15 @@ func (s *Server) allowDebugger(ctx context.Context, key string, canceled []*Conn
 			c.AllowDebugger()
 		}
 	}
+}
+
+// workplace is the browser where the session works, "" for none yet.
+func (s *Server) workplace(key string) string {
+	if route := s.routeOf(key); route != nil {
+		return route.ConnectorID
+	}
+	home, _ := s.home(key)
+	return home
 }
 
 // refusedLocked says why the session may not act at the time, nil when it may.

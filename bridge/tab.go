@@ -82,6 +82,7 @@ var _ cdp.Session = (*Tab)(nil)
 // item is an event, a reply or the tab's end.
 type item struct {
 	event op.Event
+	at    time.Time // of a detach by Cancel
 	call  *call
 	end   bool
 }
@@ -367,15 +368,15 @@ func (t *Tab) run() {
 			t.finish()
 			return
 		default:
-			t.emit(it.event, listeners)
+			t.emit(it, listeners)
 		}
 		start = loop.turn(start)
 	}
 }
 
 // emit hands one event to the listeners and subscribers.
-func (t *Tab) emit(ev op.Event, listeners []*listener) {
-	lockAll := false
+func (t *Tab) emit(it item, listeners []*listener) {
+	ev, lockAll := it.event, false
 	if ev.Detached != "" {
 		t.mu.Lock()
 		t.reason = ev.Detached
@@ -398,7 +399,7 @@ func (t *Tab) emit(ev op.Event, listeners []*listener) {
 			t.conn.relay.wg.Go(t.giveBack) // or the events go on
 		}
 		if lockAll {
-			t.conn.userCanceled(t, time.Now())
+			t.conn.userCanceled(t, it.at)
 		}
 		return
 	}

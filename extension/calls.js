@@ -10,7 +10,7 @@ export async function call(name, args) {
   if (!CONTRACT.calls.includes(name)) throw refusal(`${name.slice(0, 80)} is not in the contract`);
   if (name.startsWith("storage.")) guardOwnKeys(args[0]);
   if (name === "runtime.reload") {
-    // It ends this worker: let the reply leave first.
+    // Let the reply leave first.
     setTimeout(() => chrome.runtime.reload(), 100);
     return null;
   }

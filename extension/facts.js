@@ -6,7 +6,7 @@ import { fingerprint } from "./wire.js";
 async function browser() {
   const { fullVersionList: all } = await navigator.userAgentData.getHighEntropyValues(["fullVersionList"]);
   const brands = all.filter(({ brand }) => !/not[\W_]a[\W_]*brand/i.test(brand));
-  // With --user-agent a browser names no brand at all.
+  // With --user-agent none is named.
   const { brand = "Chromium", version = "unknown" } = brands.find(({ brand }) => brand !== "Chromium") ?? brands[0] ?? {};
   return { family: brand.toLowerCase().split(" ").pop(), version };
 }

@@ -19,7 +19,7 @@ export async function identity() {
   return { connectorId, secret, label: label ?? `Chrome ${connectorId.slice(0, 8)}` };
 }
 
-/** Without a secret; also for a profile that was copied from another. */
+/** Also for a profile that was copied. */
 export const newIdentity = () => saveIdentity(crypto.randomUUID(), "");
 
 /** @param {string} secret "" while not paired */
@@ -29,7 +29,7 @@ export async function saveIdentity(connectorId, secret) {
   return value;
 }
 
-/** Stores one line of at most 80 characters, if there is one. */
+/** Stores a line of at most 80 characters. */
 export async function saveLabel(text) {
   const label = text.replace(/[\s\p{C}]+/gu, " ").trim().slice(0, 80).trimEnd();
   if (label) await chrome.storage.local.set({ [LABEL]: label });

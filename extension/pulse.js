@@ -16,7 +16,7 @@ export class Pulse {
     return this.#ring(FAST);
   }
 
-  /** Chooses the period, at the start and at each alarm. */
+  /** At the start and at each alarm. */
   async settle(awaitsPairing, connected) {
     if (connected) this.#heard = Date.now();
     if (!this.#period) {

@@ -49,7 +49,6 @@ export function createRelay(run, changed) {
     return { status, port, ...refusal };
   }
 
-  /** Whether the folder may get a token. */
   async function awaitsPairing() {
     return stale || !(await identity()).secret;
   }
@@ -181,6 +180,7 @@ export function createRelay(run, changed) {
   async function paired(from, label) {
     drop(from);
     spent = from.key;
+    chrome.storage.session.remove("canceledAt"); // agreed to
     epoch = ""; // whose calls count anew
     kept = new Kept();
     await alone(async () => {
@@ -204,8 +204,13 @@ export function createRelay(run, changed) {
   }
 
   function event(name, args) {
-    // Perhaps no owner is there to hear it.
-    if (args[1] === "canceled_by_user") chrome.storage.session.set({ canceledAt: Date.now() });
+    if (args[1] === "canceled_by_user") {
+      const canceledAt = Date.now();
+      args = [...args, canceledAt];
+      // Perhaps no owner hears it, and a hello under way does not say it.
+      chrome.storage.session.set({ canceledAt });
+      if (link && !connected()) lost(link);
+    }
     emit({ event: name, args });
   }
 

@@ -49,7 +49,7 @@ export function pairingSecret(token, { connectorId, clientNonce }, { bridgeEpoch
 /** Compares hashes, so that the time does not tell where two proofs differ. */
 export const equalProofs = async (a, b) => (await sha256(a)) === (await sha256(b));
 
-/** Whether text takes more than limit bytes in UTF-8. */
+/** In bytes of UTF-8. */
 export const longerThan = (text, limit) =>
   text.length * 3 > limit && utf8.encode(text).length > limit;
 
@@ -67,7 +67,7 @@ const examples = {
 
 const kind = (value) => (Array.isArray(value) ? "array" : typeof value);
 
-/** Decodes an owner's frame. A call, which has no type, gets one. */
+/** A call, which has no type, gets one. */
 export function decode(text) {
   if (kind(text) !== "string" || longerThan(text, CONTRACT.limits.frameBytes)) throw new Error("a binary or too long frame");
   const frame = JSON.parse(text);

@@ -54,7 +54,7 @@ test("chrome.* is used only through the list of calls and what the worker needs 
     "chrome.runtime.getManifest", "chrome.runtime.getURL", "chrome.runtime.id",
     "chrome.runtime.onInstalled.addListener", "chrome.runtime.onMessage.addListener",
     "chrome.runtime.onMessageExternal.addListener", "chrome.runtime.onStartup.addListener", "chrome.runtime.reload",
-    "chrome.storage.local.get", "chrome.storage.local.set", "chrome.storage.session.get", "chrome.storage.session.set",
+    "chrome.storage.local.get", "chrome.storage.local.set", "chrome.storage.session.get", "chrome.storage.session.remove", "chrome.storage.session.set",
   ];
   const used = new Set();
   for (const name of worker) {

@@ -209,6 +209,7 @@ test("an upgraded folder is loaded when the contracts differ, and only then", as
 test("pairing with a typed token: the secret is derived, stored after paired, used at once", async (t) => {
   const { relay, chrome } = setUp(t, { secret: "" });
   const stored = chrome.storage.local.content;
+  relay.event("debugger.onDetach", [{ tabId: 7 }, "canceled_by_user"]);
   await relay.wake();
   assert.equal(FakeSocket.all.length, 0, "nothing to connect with");
   assert.equal((await relay.state()).status, "unpaired");
@@ -228,7 +229,9 @@ test("pairing with a typed token: the secret is derived, stored after paired, us
   assert.equal(stored.piChromeLabel, "Named by the owner");
   assert.ok(socket.closed);
   assert.equal(FakeSocket.last.url, "ws://127.0.0.1:4321/connector");
-  assert.equal((await new Owner(secret).connect(FakeSocket.last)).label, "Named by the owner");
+  const after = await new Owner(secret).connect(FakeSocket.last);
+  assert.equal(after.label, "Named by the owner");
+  assert.deepEqual([hello.canceledAt, after.canceledAt], [1_000_000, 0], "who pairs has agreed to the debugger");
   assert.equal((await relay.state()).status, "connected");
   assert.ok(!JSON.stringify(FakeSocket.all.map((each) => each.sent)).includes(secret), "the secret never travels");
 });
@@ -456,7 +459,7 @@ test("a Cancel on the debugger's bar is told to every later owner, also by anoth
   relay.event("debugger.onDetach", [{ tabId: 7 }, "target_closed"]);
   relay.event("debugger.onDetach", [{ tabId: 7 }, "canceled_by_user"]);
   await settle();
-  const at = Date.now();
+  const at = 1_000_000;
   const owner = new Owner(SECRET, "aa".repeat(32));
   const first = await reconnect({ ...world, tick, owner }, 0);
   assert.deepEqual([first.hello.canceledAt, first.after], [at, []]);
@@ -464,6 +467,18 @@ test("a Cancel on the debugger's bar is told to every later owner, also by anoth
   const second = createRelay(async () => {}, () => {});
   await second.wake();
   assert.equal((await new Owner().connect(FakeSocket.last)).canceledAt, at);
+});
+
+test("a Cancel has the same time in its event and in the hello, which is said anew when one was under way", async (t) => {
+  const { relay, tick } = setUp(t);
+  await relay.wake();
+  const early = FakeSocket.last;
+  assert.equal((await new Owner().challenge(early)).canceledAt, 0);
+  relay.event("debugger.onDetach", [{ tabId: 7 }, "canceled_by_user"]);
+  assert.ok(early.closed, "the socket is given up");
+  const { hello, after } = await reconnect({ tick, owner: new Owner() }, 0);
+  assert.equal(hello.canceledAt, 1_000_000);
+  assert.deepEqual(after[0].args, [{ tabId: 7 }, "canceled_by_user", 1_000_000]);
 });
 
 test("the events that started a worker reach the first owner", async (t) => {
