@@ -321,15 +321,25 @@ func (o Operation[C]) EffectOf(raw json.RawMessage) Effect { return o.effectOf(r
 // input's own check. No input is {}. The error is an *Error of kind invalid
 // that names field, value and what is allowed.
 func (o Operation[C]) Validate(raw json.RawMessage) error {
+	raw = orEmpty(raw)
+	if err := o.ValidateForm(raw); err != nil {
+		return err
+	}
+	return o.invalid(o.check(raw))
+}
+
+// ValidateForm does without the input's own check, for an input whose values
+// are not all known.
+func (o Operation[C]) ValidateForm(raw json.RawMessage) error {
 	in, err := o.input()
 	if err != nil {
 		return err
 	}
-	raw = orEmpty(raw)
-	err = in.validate(o.spec, raw)
-	if err == nil {
-		err = o.check(raw)
-	}
+	return o.invalid(in.validate(o.spec, orEmpty(raw)))
+}
+
+// invalid gives an error of an input a hint, if it has none.
+func (o Operation[C]) invalid(err error) error {
 	if err != nil {
 		e := AsError(err)
 		if e.Hint == "" {

@@ -241,7 +241,7 @@ func (r *scriptRun) run(ctx context.Context, lines []scriptLine) (output, error)
 func (r *scriptRun) line(ctx context.Context, l *scriptLine) (step runStep, input json.RawMessage) {
 	step = runStep{Line: l.number, Command: l.shown, Tool: l.desc.Tool}
 	start := time.Now()
-	as, input, err := r.a.lineInput(l, r.vars)
+	as, input, err := r.a.lineInput(l, r.vars, owner.Validate)
 	var out output
 	if err == nil {
 		if as.globals.trace == "" {

@@ -43,18 +43,22 @@ func (a *app) tryLine(l *scriptLine, vars map[string]scriptValue, later map[stri
 	if len(open) > maxLater {
 		return fmt.Errorf("it uses %d variables of earlier results; at most %d can be checked before", len(open), maxLater)
 	}
-	return a.tryEach(l, all, open, later)
+	validate := owner.Validate
+	if len(open) > 0 {
+		validate = owner.ValidateForm
+	}
+	return a.tryEach(l, all, open, later, validate)
 }
 
-func (a *app) tryEach(l *scriptLine, vars map[string]scriptValue, open []string, later map[string][]scriptValue) error {
+func (a *app) tryEach(l *scriptLine, vars map[string]scriptValue, open []string, later map[string][]scriptValue, validate validator) error {
 	if len(open) == 0 {
-		_, _, err := a.lineInput(l, vars)
+		_, _, err := a.lineInput(l, vars, validate)
 		return err
 	}
 	var first error
 	for _, v := range later[open[0]] {
 		vars[open[0]] = v
-		err := a.tryEach(l, vars, open[1:], later)
+		err := a.tryEach(l, vars, open[1:], later, validate)
 		if err == nil {
 			return nil
 		}
@@ -159,9 +163,12 @@ func fillAny(v any, value func(name string) (scriptValue, error)) (any, error) {
 // are those of the whole run.
 var lineGlobals = []string{"browser", "pace", "foreground", "timeout"}
 
+// validator checks an operation's input.
+type validator func(operation string, input json.RawMessage) error
+
 // lineInput builds what a line runs with, and checks it: the input, and the
 // command line as the line's flags have it.
-func (a *app) lineInput(l *scriptLine, vars map[string]scriptValue) (*app, json.RawMessage, error) {
+func (a *app) lineInput(l *scriptLine, vars map[string]scriptValue, validate validator) (*app, json.RawMessage, error) {
 	value := func(name string) (scriptValue, error) {
 		v, ok := vars[name]
 		if !ok {
@@ -193,7 +200,7 @@ func (a *app) lineInput(l *scriptLine, vars map[string]scriptValue) (*app, json.
 		return nil, nil, err
 	}
 	checked := absolutePaths(a.env.Dir, l.desc.Tool, raw)
-	if err := owner.Validate(l.desc.Name, checked); err != nil {
+	if err := validate(l.desc.Name, checked); err != nil {
 		return nil, nil, err
 	}
 	if err := artifact.Check(l.desc.Tool, checked); err != nil {

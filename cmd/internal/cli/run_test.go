@@ -153,6 +153,8 @@ func TestRunChecksFirst(t *testing.T) {
 		`read => text contains two words`:           "needs quotes",
 		`read => value x equals y`:                  "no JSON pointer",
 		`read => as x /a~2`:                         "no JSON pointer",
+		`press Hom`:                                 "near it are Home",
+		`navigate example.org`:                      "write https://example.org",
 		`read => error odd`:                         "no kind of an error",
 		`read => error rejected => as x`:            "has no value",
 		`=> as x`:                                   "no command before",
@@ -193,6 +195,11 @@ func TestRunChecksFirst(t *testing.T) {
 	bad, ok := got.Error.Details["lines"].([]any)
 	assert.Assert(t, ok && len(bad) == 2, "%v", got.Error.Details)
 	assert.Equal(t, f.dials, 0)
+
+	// What a value of an earlier result makes of an input is not known before.
+	f = shop(t)
+	_, _, errs, _ := script(t, f, "evaluate 1 => as k\npress \"Arrow$k\"\nchrome_press {\"key\":\"$k\"}\nnavigate $k\n")
+	assert.Assert(t, f.dials > 0, errs)
 
 	for text, want := range map[string]string{
 		"# nothing\n\n": "holds no command",

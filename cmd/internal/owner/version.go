@@ -165,10 +165,28 @@ func effectOfSteps(input json.RawMessage) op.Effect {
 // Validate checks an input against an operation's schema, so that bad input
 // needs no owner. The error is an *op.Error of kind invalid.
 func Validate(operation string, raw json.RawMessage) error {
+	o, err := named(operation)
+	if err != nil {
+		return err
+	}
+	return o.Validate(raw)
+}
+
+// ValidateForm is [Validate] for an input with placeholders in it, of which
+// only the form counts.
+func ValidateForm(operation string, raw json.RawMessage) error {
+	o, err := named(operation)
+	if err != nil {
+		return err
+	}
+	return o.ValidateForm(raw)
+}
+
+func named(operation string) (op.Operation[*driver.Call], error) {
 	for _, o := range driver.Operations() {
 		if o.Name() == operation {
-			return o.Validate(raw)
+			return o, nil
 		}
 	}
-	return unknown(operation)
+	return op.Operation[*driver.Call]{}, unknown(operation)
 }
