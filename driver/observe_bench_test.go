@@ -92,12 +92,14 @@ func BenchmarkSnapshotAgainstAXTree(b *testing.B) {
 			tree()
 			var ours, chromes []time.Duration
 			for b.Loop() {
-				began := time.Now()
-				snapshot(p)
-				ours = append(ours, time.Since(began))
-				began = time.Now()
-				tree()
-				chromes = append(chromes, time.Since(began))
+				for range 3 { // one tree alone takes longer than a benchmark
+					began := time.Now()
+					snapshot(p)
+					ours = append(ours, time.Since(began))
+					began = time.Now()
+					tree()
+					chromes = append(chromes, time.Since(began))
+				}
 			}
 			slices.Sort(ours)
 			slices.Sort(chromes)
