@@ -66,7 +66,7 @@ type Connector struct {
 	pages      map[int]string  // origins that tabs were last told to show, for the audit log
 	moved      map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
 	canceled   bool            // the user pressed Cancel on the banner
-	canceledAt time.Time       // the last time
+	canceledAt time.Time       // the last time, by the browser's clock
 	restored   []LeaseRecord   // that an owner before has left, until the first connection
 	debugged   time.Time       // when a debugger session ended last
 	closing    time.Time       // when a window closed last

@@ -22,7 +22,7 @@ type LeaseRecord struct {
 	TargetID     string    `json:"targetId,omitempty"`
 	Failures     []string  `json:"failures,omitempty"` // of a lease in quarantine
 	Canceled     bool      `json:"canceled,omitempty"`
-	CanceledAt   time.Time `json:"canceledAt,omitzero"`
+	CanceledAt   time.Time `json:"canceledAt,omitzero"` // by the browser's clock
 }
 
 // LeaseStore keeps which tabs may be attached. Its methods are called from many

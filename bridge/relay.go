@@ -64,8 +64,8 @@ type Hooks struct {
 	TabReplaced func(c *Connector, oldID, newID int) // a discard: the tab has another id from now on
 	TabActive   func(c *Connector, tabID, windowID int)
 	// Canceled says that the user pressed Cancel on the debugger banner, at a
-	// time that may lie before this owner: no tab of the profile is attached
-	// until Connector.AllowDebugger.
+	// time by the browser's clock that may lie before this owner: no tab of
+	// the profile is attached until Connector.AllowDebugger.
 	Canceled func(c *Connector, at time.Time)
 	// Paired says that the profile has just been paired, or paired again.
 	Paired func(c *Connector)

@@ -82,7 +82,7 @@ var _ cdp.Session = (*Tab)(nil)
 // item is an event, a reply or the tab's end.
 type item struct {
 	event op.Event
-	at    time.Time // of a detach by Cancel
+	at    time.Time // of a detach by Cancel, by the browser's clock
 	call  *call
 	end   bool
 }

@@ -78,21 +78,22 @@ var opFind = op.Define(op.Spec{
 	Errors: []op.Code{op.InvalidInput, op.DocumentChanged, op.DialogOpen},
 }, find)
 
-func (in FindIn) wanted() FindQuery {
+// sought is what the input asks for.
+func (in FindIn) sought() FindQuery {
 	return FindQuery{Query: strings.TrimSpace(in.Query),
 		FindBy: FindBy{Role: in.Role, Name: in.Name, Label: in.Label, Placeholder: in.Placeholder, Text: in.Text, TestID: in.TestID, Exact: in.Exact}}
 }
 
 // Check refuses a search that asks for nothing.
 func (in FindIn) Check() error {
-	if q := in.wanted(); len(queryWords(q.Query)) == 0 && q.FindBy.IsZero() {
+	if q := in.sought(); len(queryWords(q.Query)) == 0 && q.FindBy.IsZero() {
 		return op.Invalidf("chrome_find: one of query, role, name, text, label, placeholder or testId is required")
 	}
 	return nil
 }
 
 func find(ctx context.Context, c *Call, in FindIn) (FindOut, error) {
-	q := in.wanted()
+	q := in.sought()
 	limit := defaultFound
 	if in.Limit > 0 {
 		limit = in.Limit

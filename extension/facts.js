@@ -1,6 +1,6 @@
 // What a hello says of browser and extension.
 
-import { start } from "./identity.js";
+import { browserStart } from "./identity.js";
 import { fingerprint } from "./wire.js";
 
 async function browser() {
@@ -17,7 +17,7 @@ export async function facts() {
     extensionId: chrome.runtime.id,
     displayVersion: chrome.runtime.getManifest().version,
     browser: await browser(),
-    ...(await start()),
+    ...(await browserStart()),
     capabilities: {
       flatSessions: true, // from Chrome 125 on
       fileAccess: await chrome.extension.isAllowedFileSchemeAccess(),

@@ -36,7 +36,7 @@ export async function saveLabel(text) {
 }
 
 /** @returns {Promise<any>} the same for all workers of one start of the browser. */
-export async function start() {
+export async function browserStart() {
   const { [EPOCH]: browserEpoch = randomHex(32), canceledAt = 0 } = await chrome.storage.session.get();
   await chrome.storage.session.set({ [EPOCH]: browserEpoch });
   return { browserEpoch, canceledAt };

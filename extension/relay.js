@@ -1,7 +1,7 @@
 // The connection to the owner of the port: socket, handshake, pairing, resume.
 //
 // All in memory: storing a call would cost more than the call. The owner counts as lost what it
-// had sent to a worker that was killed; the next one has another id.
+// had sent to a worker that was killed.
 
 import { CONTRACT } from "./contract.js";
 import { facts } from "./facts.js";
@@ -180,7 +180,7 @@ export function createRelay(run, changed) {
   async function paired(from, label) {
     drop(from);
     spent = from.key;
-    chrome.storage.session.remove("canceledAt"); // agreed to
+    chrome.storage.session.remove("canceledAt"); // it is agreed to
     epoch = ""; // whose calls count anew
     kept = new Kept();
     await alone(async () => {

@@ -30,29 +30,26 @@ func TestForwardedPorts(t *testing.T) {
 			fmt.Appendf(nil, `{"version":1,"credential":%q}`, wire.NewSecret()), 0o600))
 		return w, ln
 	}
-	t.Run("under another number", func(t *testing.T) {
+	always := func(t *testing.T, status int) *world { // a server that answers everything so
 		w, ln := listen(t)
-		srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })}
+		srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })}
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(ln) }()
 		t.Cleanup(func() {
 			_ = srv.Close()
 			<-served
 		})
+		return w
+	}
+	t.Run("under another number", func(t *testing.T) {
+		w := always(t, http.StatusForbidden)
 		_, err := Dial(t.Context(), w.options())
 		e := wantCode(t, err, op.Unavailable, op.PortTaken)
 		assert.Assert(t, strings.Contains(e.Hint, "the same number on both sides"), e.Hint)
 		assert.Equal(t, w.starts.Load(), int32(0))
 	})
 	t.Run("to a server that is always unavailable", func(t *testing.T) {
-		w, ln := listen(t)
-		srv := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })}
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(ln) }()
-		t.Cleanup(func() {
-			_ = srv.Close()
-			<-served
-		})
+		w := always(t, http.StatusServiceUnavailable)
 		o := w.options()
 		o.Start = func(context.Context) error { return nil } // an owner that finds the port taken
 		o.ReadyTimeout = 300 * time.Millisecond

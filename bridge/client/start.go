@@ -131,12 +131,14 @@ func (c *Client) notReady(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return op.NotAvailable(op.Canceled, "waiting for the owner was canceled; nothing was sent").WithCause(ctx.Err())
 	}
-	if absent, ok := errors.AsType[*absentError](err); ok && absent.hungUp {
+	absent, _ := errors.AsType[*absentError](err)
+	switch {
+	case absent == nil:
+	case absent.hungUp:
 		return foreign(c.opts, "it ends every connection without an answer").
 			WithHint("If the port is forwarded from another machine, start the owner there: pi-chrome serve. Otherwise end the program that has it, or choose another port with --port or PI_CHROME_PORT.").WithCause(err)
-	}
-	if absent, ok := errors.AsType[*absentError](err); ok && absent.refuses {
-		return foreign(c.opts, fmt.Sprintf("it has answered %q for %s, as an owner does only while it ends", "503 Service Unavailable", c.opts.ReadyTimeout)).WithCause(err)
+	case absent.refuses:
+		return foreign(c.opts, fmt.Sprintf("it still answers %q after %s, as an owner does only while it ends", "503 Service Unavailable", c.opts.ReadyTimeout)).WithCause(err)
 	}
 	return op.NotAvailable(op.BridgeUnavailable, "an owner was started for port %d and was not ready after %s; nothing was sent", c.opts.Port, c.opts.ReadyTimeout).
 		WithHint("Its log says why: %s", bridge.LogPath(c.opts.StateDir)).WithCause(err)

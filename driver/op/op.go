@@ -328,8 +328,8 @@ func (o Operation[C]) Validate(raw json.RawMessage) error {
 	return o.invalid(o.check(raw))
 }
 
-// ValidateForm does without the input's own check, for an input whose values
-// are not all known.
+// ValidateForm is [Operation.Validate] without the input's own check, for an
+// input whose values are not all known. Its error is the same.
 func (o Operation[C]) ValidateForm(raw json.RawMessage) error {
 	in, err := o.input()
 	if err != nil {
@@ -338,16 +338,16 @@ func (o Operation[C]) ValidateForm(raw json.RawMessage) error {
 	return o.invalid(in.validate(o.spec, orEmpty(raw)))
 }
 
-// invalid gives an error of an input a hint, if it has none.
+// invalid gives the error of an input, nil for none, a hint if it has none.
 func (o Operation[C]) invalid(err error) error {
-	if err != nil {
-		e := AsError(err)
-		if e.Hint == "" {
-			e.Hint = "pi-chrome help " + commandOf(o.spec.Tool) + " shows what it takes"
-		}
-		return e
+	if err == nil {
+		return nil
 	}
-	return nil
+	e := AsError(err)
+	if e.Hint == "" {
+		e.Hint = "pi-chrome help " + commandOf(o.spec.Tool) + " shows what it takes"
+	}
+	return e
 }
 
 // orEmpty is the input of a caller that gave none: {}.

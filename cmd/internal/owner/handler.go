@@ -71,13 +71,12 @@ func (h *handler) Run(ctx context.Context, call *bridge.Call) (op.Result, error)
 	var trace *recorder
 	if call.Trace != "" {
 		var err error
-		start := time.Now()
-		if trace, err = record(call); err != nil {
+		if trace, err = startTrace(call); err != nil {
 			return op.Result{}, op.Reject(op.InvalidInput, "the trace file cannot be written: %s; the command was not started", err).
 				WithHint("give another file with --trace, or leave it out")
 		}
 		defer func() {
-			if err := trace.end(call.ID, start); err != nil {
+			if err := trace.end(); err != nil {
 				h.log.Warn("writing a trace", "err", err)
 			}
 		}()

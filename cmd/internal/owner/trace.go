@@ -43,7 +43,9 @@ type traceLine struct {
 
 // recorder writes the frames of one tab, if any, during one command.
 type recorder struct {
-	of *recorders // of its tab; the command's goroutine alone uses it
+	command string
+	began   time.Time
+	of      *recorders // of its tab, nil for none; the command's goroutine alone uses it
 
 	mu     sync.Mutex
 	redact redactor
@@ -130,8 +132,8 @@ func (r *recorder) alsoHide(texts []string) {
 	}
 }
 
-// record starts the trace of a command, which end ends.
-func record(call *bridge.Call) (*recorder, error) {
+// startTrace begins the trace of a command, which end ends.
+func startTrace(call *bridge.Call) (*recorder, error) {
 	f, err := os.OpenFile(call.Trace, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -140,8 +142,8 @@ func record(call *bridge.Call) (*recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r := &recorder{file: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}
-	l := traceLine{Kind: "command", At: time.Now(), Command: call.ID, Operation: call.Operation}
+	r := &recorder{command: call.ID, began: time.Now(), file: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}
+	l := traceLine{Kind: "command", At: r.began, Command: call.ID, Operation: call.Operation}
 	if call.Tab != nil {
 		key := call.Tab.Key()
 		l.Tab = &key
@@ -163,13 +165,12 @@ func (r *recorder) opened(c *conn) {
 	r.follow(c)
 }
 
-// end ends the trace of a command that began at start, and reports what could
-// not be written.
-func (r *recorder) end(id string, start time.Time) error {
+// end ends the trace, and reports what could not be written.
+func (r *recorder) end() error {
 	if r.of != nil {
 		r.of.remove(r)
 	}
-	r.write(traceLine{Kind: "end", At: time.Now(), Command: id, ElapsedUs: time.Since(start).Microseconds()})
+	r.write(traceLine{Kind: "end", At: time.Now(), Command: r.command, ElapsedUs: time.Since(r.began).Microseconds()})
 	return r.close()
 }
 

@@ -130,12 +130,11 @@ func EffectOf(operation string, input json.RawMessage) op.Effect {
 	if operation == op.DoName {
 		return effectOfSteps(input)
 	}
-	for _, o := range driver.Operations() {
-		if o.Name() == operation {
-			return o.EffectOf(input)
-		}
+	o, err := named(operation)
+	if err != nil {
+		return op.MayMutate
 	}
-	return op.MayMutate
+	return o.EffectOf(input)
 }
 
 func effectOfSteps(input json.RawMessage) op.Effect {
@@ -162,8 +161,9 @@ func effectOfSteps(input json.RawMessage) op.Effect {
 	return op.ReadOnly
 }
 
-// Validate checks an input against an operation's schema, so that bad input
-// needs no owner. The error is an *op.Error of kind invalid.
+// Validate checks the input of the operation with that wire name as the owner
+// does, so that bad input needs no owner. The error is an *op.Error of kind
+// invalid.
 func Validate(operation string, raw json.RawMessage) error {
 	o, err := named(operation)
 	if err != nil {
@@ -172,8 +172,8 @@ func Validate(operation string, raw json.RawMessage) error {
 	return o.Validate(raw)
 }
 
-// ValidateForm is [Validate] for an input with placeholders in it, of which
-// only the form counts.
+// ValidateForm checks an input whose values are not all known: against the
+// schema only. Its error is that of [Validate].
 func ValidateForm(operation string, raw json.RawMessage) error {
 	o, err := named(operation)
 	if err != nil {
@@ -182,6 +182,7 @@ func ValidateForm(operation string, raw json.RawMessage) error {
 	return o.ValidateForm(raw)
 }
 
+// named is the operation with that wire name.
 func named(operation string) (op.Operation[*driver.Call], error) {
 	for _, o := range driver.Operations() {
 		if o.Name() == operation {
