@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 	maxResolve = 300              // listening elements looked up one by one, a frame
 	maxProbe   = 1500             // elements asked for their ids to find listeners among them
 	lanes      = 16               // frames observed at a time
+	partLanes  = 4                // parts of a long walk fetched at a time
 )
 
 // For any other frame than the main one: a bad one must not hold up the rest.
@@ -440,8 +442,8 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(texts) != 5 {
-		return nil, nil, fmt.Errorf("decoding a walk: %d parts", len(texts))
+	if len(texts) == 0 {
+		return nil, nil, errors.New("decoding a walk: it is empty")
 	}
 	v := &view{frame: f, owners: map[cdp.FrameID]int{}, sx: 1, sy: 1}
 	if now, ok := t.frameByID(f.id); ok {
@@ -450,7 +452,16 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 	if err := json.Unmarshal([]byte(texts[0]), &v.meta); err != nil {
 		return nil, nil, fmt.Errorf("decoding a walk: %w", err)
 	}
-	if v.rows, v.rel, err = decodeRows(&v.meta, texts[1], texts[2], texts[3], texts[4]); err != nil {
+	lists := texts[1:]
+	if v.meta.Parts != nil {
+		if lists, err = t.walkParts(ctx, f, &v.meta); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(lists) != 4 {
+		return nil, nil, fmt.Errorf("decoding a walk: %d lists", len(lists))
+	}
+	if v.rows, v.rel, err = decodeRows(&v.meta, lists[0], lists[1], lists[2], lists[3]); err != nil {
 		return nil, nil, err
 	}
 	var found []any
@@ -475,4 +486,43 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 		found = append(found, id)
 	}
 	return v, found, nil
+}
+
+// walkParts fetches what a walk found and did not return at once, several parts
+// at a time: while one is on its way the next can be packed.
+func (t *Tab) walkParts(ctx context.Context, f frameRef, meta *walkMeta) ([]string, error) {
+	total := 0
+	for _, n := range meta.Parts {
+		total += n
+	}
+	parts, fetch := make([]string, total), make([]func() error, total)
+	lane := make(chan struct{}, partLanes)
+	for i := range parts {
+		fetch[i] = func() error {
+			lane <- struct{}{}
+			defer func() { <-lane }()
+			var part *string
+			if err := t.runOnce(ctx, f, "walk_part", &part, meta.Walk, i); err != nil {
+				return err
+			}
+			if part == nil {
+				return op.Reject(op.DocumentChanged, "too many observations of this page came between").WithHint("send it again")
+			}
+			parts[i] = *part
+			return nil
+		}
+	}
+	if err := together(fetch...); err != nil {
+		return nil, err
+	}
+	lists := make([]string, len(meta.Parts))
+	for k, n := range meta.Parts {
+		separator := "\f"
+		if k == 0 {
+			separator = "" // the columns have none
+		}
+		lists[k] = strings.Join(parts[:n], separator)
+		parts = parts[n:]
+	}
+	return lists, nil
 }

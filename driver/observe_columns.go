@@ -103,6 +103,7 @@ type frameBox struct {
 
 // walkMeta is what js/walk.js says of the document.
 type walkMeta struct {
+	Parts      []int      `json:"parts"` // where the rest must be fetched: how many of each kind
 	Token      string     `json:"token"`
 	Walk       int        `json:"walk"`
 	URL        string     `json:"url"`

@@ -182,7 +182,7 @@
     const end = Math.min(ranges[k + 1], ranges[k] + 160, rows.length);
     for (let i = ranges[k]; i < end && budget > 0; i++) {
       const el = rows[i];
-      if (nodeType(el) !== 1 || PLAIN.has(localName(el))) continue;
+      if (!el || nodeType(el) !== 1 || PLAIN.has(localName(el))) continue;
       budget--;
       const t = getComputedStyle(el).textTransform;
       const b = getComputedStyle(el, '::before'), a = getComputedStyle(el, '::after');

@@ -7,7 +7,9 @@
 // whether every element's box is looked at. roots: closed shadow roots that the
 // caller found.
 //
-// Returns [meta as JSON, columns, texts, attributes, relations, ...elements]:
+// Returns [meta as JSON, columns, texts, attributes, relations, ...elements],
+// or, where that would be long, [meta as JSON, ...elements]: meta.parts is how
+// many parts of each of the four js/walk_part.js has then. In detail:
 // - columns: whole numbers, packed: groups of five bits, the lowest first, of
 //   which all but the last have bit 6 set, as characters from "#" on without
 //   the backslash. A row is a kind and a depth. Kind 0 is a text, 1 a text
@@ -30,6 +32,7 @@
   const call = Function.prototype.call;
   const un = (fn) => call.bind(fn);
   const firstChild = un(get(N, 'firstChild')), nextSibling = un(get(N, 'nextSibling'));
+  const firstElement = un(get(E, 'firstElementChild')), textContent = un(get(N, 'textContent'));
   const nodeType = un(get(N, 'nodeType')), nodeValue = un(get(N, 'nodeValue'));
   const localName = un(get(E, 'localName')), namespace = un(get(E, 'namespaceURI'));
   const shadowRoot = un(get(E, 'shadowRoot'));
@@ -45,19 +48,32 @@
   const S = globalThis.__piChrome ||= {
     token: Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join(''),
     next: 1, nums: new WeakMap(), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: new WeakSet(),
-    walk: 0, rows: [], ref: 0,
+    walk: 0, rows: [], ref: 0, style: Symbol('style'), styles: 0, parts: new Map(),
   };
   for (const root of roots) S.closed.set(root.host, root);
   if (S.byNum.size > 4096) for (const [n, ref] of S.byNum) if (!ref.deref()?.isConnected) S.byNum.delete(n);
   S.walk++;
   const rows = S.rows = [];
 
+  // What an answer holds at most: Chrome is several times slower with one of a
+  // megabyte than with ten of a tenth.
+  const PART = 1 << 15;
+  // Texts that are joined as they come: thousands of short ones that live until
+  // the end are work for the collector.
+  const column = (separator) => {
+    const parts = [];
+    let list = [], size = 0;
+    const flush = () => { if (list.length) { parts.push(list.join(separator)); list = []; size = 0; } };
+    return {add: (s) => { list.push(s); size += s.length + 1; if (size >= PART) flush(); }, parts: () => { flush(); return parts; }};
+  };
+
   const start = performance.now();
   // Each of these makes Chrome look whether the layout is current.
   const vw = innerWidth, vh = innerHeight, goneX = scrollX, goneY = scrollY;
-  let cols = new Uint8Array(1 << 14), used = 0, lastNum = 0, lastX = 0, lastY = 0;
+  const cols = new Uint8Array(PART), colParts = [], latin = new TextDecoder('latin1');
+  let used = 0, lastNum = 0, lastX = 0, lastY = 0;
   const kinds = [], kindIndex = new Map();
-  const texts = [], attrs = [], relations = [], frames = [], hosts = [], weakHosts = [];
+  const texts = column('\f'), attrs = column('\f'), relations = [], frames = [], hosts = [], weakHosts = [];
   const tags = [], tagIndex = new Map();
   const refs = []; // [kind, row, elements]
   const labels = []; // [row, control]
@@ -115,7 +131,7 @@
   const kindOf = (d) => (d === 'contents' ? F.contents | F.inline : d === 'inline' || d.startsWith('ruby') ? F.inline
     : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0);
   const put = (n) => {
-    if (used + 8 > cols.length) { const more = new Uint8Array(cols.length * 2); more.set(cols); cols = more; }
+    if (used + 8 > PART) { colParts.push(latin.decode(cols.subarray(0, used))); used = 0; }
     do {
       let c = (n & 31) + 35;
       n >>>= 5;
@@ -232,7 +248,7 @@
       }
     }
     if (CONTROL.has(tag)) { const held = []; control(el, tag, held, names); if (held.length) out = (out ? out + '\b' : '') + held.join('\b'); }
-    if (out) { flags |= F.attrs; attrs.push(out); }
+    if (out) { flags |= F.attrs; attrs.add(out); }
     if (tag === 'label' && el.control) labels.push([row, el.control]);
     flags |= (cand ? F.cand : 0) | (frame.space ? F.space : 0);
     put(kindAt(indexOf(tag), flags));
@@ -268,31 +284,39 @@
 
   const ODD = /[\t\n\r\f\b]| {2}|^ ?$/;
   const text = (node, frame) => {
-    let s = nodeValue(node);
+    const s = nodeValue(node);
+    if (said(s, frame.depth, frame.inh & F.pre, frame.space, frame.el, frame)) { rows.push(node); frame.space = false; return; }
+    // White space alone matters only between what stands in one line.
+    if (s && !frame.flex) frame.space = true;
+  };
+  // The text of an element that holds nothing else. Its node is not asked for:
+  // that would make an object for each of them, and they are half of the page.
+  const onlyText = (el, depth, pre) => {
+    const s = textContent(el);
+    if (said(s, depth, pre, false, el, null)) rows.push(null);
+  };
+  // Puts a text's row. It is none where the text is white space that nobody
+  // sees. frame has what is known of the style of el, if that is known.
+  const said = (s, depth, pre, space, el, frame) => {
     if (ODD.test(s)) {
-      const pre = frame.inh & F.pre;
-      if (!/[^ \t\n\r\f]/.test(s)) {
-        // White space alone matters only between what stands in one line.
-        if (pre && s) { /* kept */ } else { if (s && !frame.flex) frame.space = true; return; }
-      }
-      if (!pre && (!/\n/.test(s) || !frame.el || !keepsLines(frame))) s = s.replace(/[ \t\n\r\f]+/g, ' ');
+      if (!/[^ \t\n\r\f]/.test(s) && !(pre && s)) return false;
+      if (!pre && (!/\n/.test(s) || !el || !keepsLines(frame, el))) s = s.replace(/[ \t\n\r\f]+/g, ' ');
       s = clean(s, s.length);
     }
     const max = Math.min(opts.text, opts.chars - chars);
     if (s.length > max) { textsCut += s.length - Math.max(0, max); s = s.slice(0, Math.max(0, max)); }
     chars += s.length;
-    rows.push(node);
-    put(frame.space ? 1 : 0);
-    put(frame.depth);
-    frame.space = false;
-    texts.push(s);
+    put(space ? 1 : 0);
+    put(depth);
+    texts.add(s);
+    return true;
   };
-  const keepsLines = (frame) => {
-    if (frame.lines === undefined) {
-      const ws = getComputedStyle(frame.el).whiteSpaceCollapse;
-      frame.lines = ws === 'preserve' || ws === 'preserve-breaks' || ws === 'break-spaces';
-    }
-    return frame.lines;
+  const keepsLines = (frame, el) => {
+    if (frame && frame.lines !== undefined) return frame.lines;
+    const ws = getComputedStyle(el).whiteSpaceCollapse;
+    const lines = ws === 'preserve' || ws === 'preserve-breaks' || ws === 'break-spaces';
+    if (frame) frame.lines = lines;
+    return lines;
   };
 
   // Boxes looked at while the first text in the viewport is looked for; at the
@@ -325,6 +349,18 @@
     return c;
   };
 
+  // A style says what holds when it is asked. It is kept with its element, on
+  // the side of it that only this world sees: making one anew for each element
+  // and walk is most of what the collector has to do.
+  const styleOf = (el) => {
+    let style = el[S.style];
+    if (!style) {
+      style = getComputedStyle(el);
+      if (S.styles < 50000) { S.styles++; el[S.style] = style; }
+    }
+    return style;
+  };
+
   const element = (el, frame) => {
     const tag = tagOf(el, frame.html);
     if (SKIP.has(tag)) return;
@@ -335,7 +371,7 @@
       return;
     }
     if (tag === 'area' && !pictured(el)) return;
-    const style = getComputedStyle(el);
+    const style = styleOf(el);
     const display = style.display;
     if ((tag === 'svg:title' || tag === 'svg:desc') && !frame.skipped) {
       // It has no box of its own, and names what it stands in.
@@ -429,6 +465,10 @@
     if (style.contentVisibility === 'hidden') return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
     const flex = (kind & FLEX) !== 0;
+    if (html && !shadow && !custom && (!hostable || S.texty.has(el)) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
+      onlyText(el, frame.depth + 1, inh & F.pre);
+      return;
+    }
     const child = {list: null, i: 0, next: null, row, depth: frame.depth + 1, inh, cursor, space: false, flex, boxes, clip: undefined, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
     if (html && tag === 'details' && !el.open) {
       // Only the summary of closed details is rendered; what is closed is told
@@ -501,7 +541,7 @@
   };
 
   walk();
-  if (truncated) left = Math.max(1, doc.byTag('*').length - rows.reduce((n, e) => n + (nodeType(e) === 1 ? 1 : 0), 0));
+  if (truncated) left = Math.max(1, doc.byTag('*').length - rows.reduce((n, e) => n + (e && nodeType(e) === 1 ? 1 : 0), 0));
 
   // What relations point to. A target that is not rendered still gives its
   // text when it is named directly.
@@ -525,7 +565,7 @@
         rows.push(n);
         put(0);
         put(depth);
-        texts.push(clean(s, opts.text));
+        texts.add(clean(s, opts.text));
       } else if (t === 1) {
         const tag = tagOf(n, false);
         if (SKIP.has(tag)) return;
@@ -572,7 +612,16 @@
   for (const [el, size] of ask) S.plain.set(el, size);
   const scroll = doc.get('scrollingElement') || root;
   const title = doc.get('title');
+  if (used) colParts.push(latin.decode(cols.subarray(0, used)));
+  const all = [colParts, texts.parts(), attrs.parts(), relations.length ? [relations.join(';')] : []];
+  const whole = all.flat().reduce((n, s) => n + s.length, 0) <= 2 * PART;
+  if (!whole) {
+    // As many walks as may be under way at a time.
+    if (S.parts.size >= 8) S.parts.delete(S.parts.keys().next().value);
+    S.parts.set(S.walk, {all: all.flat(), left: all.flat().length});
+  }
   const meta = {
+    parts: whole ? null : all.map((p) => p.length),
     token: S.token, walk: S.walk, url: location.href, title: clean(title, 500), ref: S.ref,
     ready: doc.get('readyState'), vw, vh, sx: Math.round(goneX), sy: Math.round(goneY),
     dw: scroll ? scroll.scrollWidth : vw, dh: scroll ? scroll.scrollHeight : vh,
@@ -580,5 +629,6 @@
     frames: frames.map(({row, x, y, sx, sy, w, h}) => ({row, x, y, sx, sy, w, h})),
     quirks: doc.get('compatMode') === 'BackCompat',
   };
-  return [JSON.stringify(meta).toWellFormed(), new TextDecoder('latin1').decode(cols.subarray(0, used)), texts.join('\f').toWellFormed(), attrs.join('\f').toWellFormed(), relations.join(';'), ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
+  const strings = whole ? [colParts.join(''), texts.parts().join('\f').toWellFormed(), attrs.parts().join('\f').toWellFormed(), relations.join(';')] : [];
+  return [JSON.stringify(meta).toWellFormed(), ...strings, ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
 }

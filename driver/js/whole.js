@@ -23,8 +23,10 @@
   };
   let left = chars;
   const text = (row, i) => {
-    let s = S.rows[row].nodeValue;
-    const around = S.rows[row].parentElement;
+    // An element's only text has no node in the walk; it stands after its element.
+    const node = S.rows[row];
+    const around = node ? node.parentElement : S.rows[row - 1];
+    let s = node ? node.nodeValue : around.textContent;
     const lines = around && (around.closest('pre,listing,plaintext') || /preserve|break-spaces/.test(getComputedStyle(around).whiteSpaceCollapse));
     if (!lines) s = s.replace(/[ \t\n\r\f]+/g, ' ');
     if (s.length <= have[i]) return null;

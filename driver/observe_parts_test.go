@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/runtime"
+	"gotest.tools/v3/assert"
+
+	"pi-chrome/driver/drivertest"
+	"pi-chrome/driver/op"
+)
+
+// What a walk finds in a long page comes in parts, also for several who look at
+// it at once; what it is joined from tells of every row what it should.
+func TestLongWalksTogether(t *testing.T) {
+	t.Parallel()
+	const rows = 1000
+	d := New(nil)
+	t.Cleanup(d.Close)
+	p := drivertest.Page(t)
+	drivertest.Goto(t, p, drivertest.Server(t).URL(fmt.Sprint("_/huge?n=", 6*rows)))
+	var wg sync.WaitGroup
+	errs, scenes := make([]error, 4), make([]*scene, 4)
+	tab, err := d.tab(p)
+	assert.NilError(t, err)
+	assert.NilError(t, tab.ready(t.Context(), "page.snapshot"))
+	for i := range errs {
+		wg.Go(func() { scenes[i], errs[i] = tab.gather(t.Context()) })
+	}
+	wg.Wait()
+	for i, sc := range scenes {
+		assert.NilError(t, errs[i])
+		v := sc.main()
+		assert.Assert(t, len(v.meta.Parts) == 4 && v.meta.Parts[0] > 0 && v.meta.Parts[1] > 1 && v.meta.Parts[2] > 1, "%v", v.meta.Parts)
+		n := 0
+		for at := range v.rows {
+			if v.rows[at].tag != "li" {
+				continue
+			}
+			n++
+			assert.Equal(t, v.text(at), fmt.Sprintf("Order %d Line %d of a long list of orders. Details of order %d Pay order %d Note on order %d", n, n, n, n, n))
+		}
+		assert.Equal(t, n, rows)
+	}
+	f := scenes[0].main().frame
+	world, err := tab.world(t.Context(), f)
+	assert.NilError(t, err)
+	res, err := call(t.Context(), p, runtime.Evaluate, runtime.EvaluateParams{Expression: "globalThis.__piChrome.parts.size", ContextID: world})
+	assert.NilError(t, err)
+	assert.Equal(t, string(res.Result.Value), "0", "what was fetched is not kept in the page")
+}
+
+// A text that an element holds alone may be several nodes, with comments
+// between, and need not be one at all.
+func TestTheOnlyText(t *testing.T) {
+	t.Parallel()
+	d := New(nil)
+	t.Cleanup(d.Close)
+	p := drivertest.Page(t)
+	drivertest.Goto(t, p, drivertest.Server(t).URL("snapshot/empty.html"))
+	drivertest.Eval(t, p, `document.body.innerHTML = "<a href='#a'></a><pre> two  \n lines </pre><button>  \n </button><b>one</b><button hidden>none</button><p style='white-space: pre-line'>first\nsecond</p>";
+		const a = document.querySelector("a");
+		a.append("Pay ", document.createComment("not this"), " 12", " euros"); 1`)
+	res, err := d.Run(context.Background(), "page.read", &Call{ID: "c", Session: op.Session{Key: "s"}, Conn: p}, json.RawMessage(`{}`))
+	assert.NilError(t, err)
+	assert.Assert(t, res.Text != "")
+	for _, want := range []string{"Pay 12 euros", " two  \n", "one", "first second"} {
+		assert.Assert(t, strings.Contains(res.Text, want), "%q is not in\n%s", want, res.Text)
+	}
+	assert.Assert(t, !strings.Contains(res.Text, "not this") && !strings.Contains(res.Text, "none"), "%s", res.Text)
+}
