@@ -126,10 +126,10 @@
   };
   // What a display value means: flags, and whether the children are items of
   // a flex box or grid.
-  const FLEX = 1 << 30;
+  const FLEX = 1 << 30, NOBOX = 1 << 29;
   const displays = new Map();
   const kindOf = (d) => (d === 'contents' ? F.contents | F.inline : d === 'inline' || d.startsWith('ruby') ? F.inline
-    : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0);
+    : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0) | (d.startsWith('table-column') ? NOBOX : 0);
   const put = (n) => {
     if (used + 8 > PART) { colParts.push(latin.decode(cols.subarray(0, used))); used = 0; }
     do {
@@ -160,61 +160,64 @@
   };
 
   // What a control holds, as attributes of our own that begin with "~".
-  const control = (el, tag, out, names) => {
-    const put = (k, v) => out.push('~' + k + '=' + clean(String(v), 400));
-    if ((tag === 'input' || tag === 'textarea' || tag === 'select') && matches(el, ':invalid')) put('iv', 1);
+  let held = '';
+  const hold = (k, v) => { held += (held ? '\b~' : '~') + k + '=' + clean(String(v), 400); };
+  const control = (el, tag, names) => {
+    held = '';
+    if ((tag === 'input' || tag === 'textarea' || tag === 'select') && matches(el, ':invalid')) hold('iv', 1);
     switch (tag) {
       case 'input': {
         const type = el.type;
-        put('t', type);
+        hold('t', type);
         if (type === 'checkbox' || type === 'radio') {
-          put('c', el.indeterminate ? 'm' : el.checked ? 1 : 0);
+          hold('c', el.indeterminate ? 'm' : el.checked ? 1 : 0);
           break;
         }
-        if (type === 'file') { put('n', el.files ? el.files.length : 0); break; }
-        value(el, type, put, names);
-        if (names.includes('list') && el.list) put('list', 1);
+        if (type === 'file') { hold('n', el.files ? el.files.length : 0); break; }
+        value(el, type, names);
+        if (names.includes('list') && el.list) hold('list', 1);
         break;
       }
       case 'textarea':
-        value(el, '', put, names);
+        value(el, '', names);
         break;
       case 'select': {
         const chosen = [];
         for (const o of el.selectedOptions) { chosen.push(o.label || o.text); if (chosen.length === 5) break; }
-        if (chosen.length) put('v', chosen.join(', ') + (el.selectedOptions.length > 5 ? ', …' : ''));
+        if (chosen.length) hold('v', chosen.join(', ') + (el.selectedOptions.length > 5 ? ', …' : ''));
         const all = [];
         for (const o of el.options) { all.push(clean(o.label || o.text, 60).replace(/\s+/g, ' ').trim()); if (all.length === 12) break; }
-        put('o', all.join(' | '));
-        put('n', el.options.length);
-        put('s', el.selectedOptions.length);
-        put('lb', el.multiple || el.size > 1 ? 1 : 0);
+        hold('o', all.join(' | '));
+        hold('n', el.options.length);
+        hold('s', el.selectedOptions.length);
+        hold('lb', el.multiple || el.size > 1 ? 1 : 0);
         break;
       }
       case 'option':
-        put('c', el.selected ? 1 : 0);
+        hold('c', el.selected ? 1 : 0);
         break;
       case 'meter': case 'progress':
-        put('v', tag === 'progress' && el.position < 0 ? '' : el.value);
+        hold('v', tag === 'progress' && el.position < 0 ? '' : el.value);
         break;
       case 'dialog':
-        if (matches(el, ':modal')) put('m', 1);
+        if (matches(el, ':modal')) hold('m', 1);
         break;
     }
+    return held;
   };
   const HINTS = new Set(['name', 'id', 'autocomplete', 'placeholder', 'data-testid', 'aria-label']);
-  const value = (el, type, put, names) => {
+  const value = (el, type, names) => {
     const v = el.value;
-    put('vl', v.length);
+    hold('vl', v.length);
     let secret = type === 'password';
     if (!secret) {
       let hints = '';
       for (let i = 0; i < names.length; i++) if (HINTS.has(names[i])) hints += attr(el, names[i]) + ' ';
       secret = SECRET.test(hints);
     }
-    if (secret) put('x', 1);
+    if (secret) hold('x', 1);
     // A secret does not leave the page, not even as far as our caller.
-    else if (v) put('v', v);
+    else if (v) hold('v', v);
   };
 
   // A fragment or a path of plain characters, which the caller can join to the
@@ -247,7 +250,7 @@
         if (!(plainBase && PLAIN.test(href)) && el.href !== href) out += '\b~u=' + clean(el.href, 800);
       }
     }
-    if (CONTROL.has(tag)) { const held = []; control(el, tag, held, names); if (held.length) out = (out ? out + '\b' : '') + held.join('\b'); }
+    if (CONTROL.has(tag)) { const own = control(el, tag, names); if (own) out = out ? out + '\b' + own : own; }
     if (out) { flags |= F.attrs; attrs.add(out); }
     if (tag === 'label' && el.control) labels.push([row, el.control]);
     flags |= (cand ? F.cand : 0) | (frame.space ? F.space : 0);
@@ -409,6 +412,8 @@
     let r = none;
     if (display !== 'contents' && tag !== 'area') {
       // Whether a part is skipped is the same for all children of a parent.
+      // The question costs as much as a box, so it is asked only where it is
+      // not known: see shows.
       if (frame.skipped === undefined) frame.skipped = !checkVisibility(el);
       if (frame.skipped) flags |= F.hidden;
     }
@@ -469,7 +474,7 @@
       onlyText(el, frame.depth + 1, inh & F.pre);
       return;
     }
-    const child = {list: null, i: 0, next: null, row, depth: frame.depth + 1, inh, cursor, space: false, flex, boxes, clip: undefined, el, lines: undefined, skipped: undefined, html: html || tag === 'svg:foreignObject'};
+    const child = {list: null, i: 0, next: null, row, depth: frame.depth + 1, inh, cursor, space: false, flex, boxes, clip: undefined, el, lines: undefined, skipped: shows(tag, kind) ? false : undefined, html: html || tag === 'svg:foreignObject'};
     if (html && tag === 'details' && !el.open) {
       // Only the summary of closed details is rendered; what is closed is told
       // by aria-expanded, so it is not walked.
@@ -492,6 +497,13 @@
     if (child.next || child.list) stack.push(child);
   };
 
+  // Whether what is displayed within an element also has a box. What is in a
+  // canvas has none, nor what is in a column of a table; of the rest of a kind
+  // that is not listed nothing is said.
+  const SHOWS = new Set([...HOSTABLE, 'ul', 'ol', 'li', 'dl', 'dt', 'dd', 'table', 'thead', 'tbody', 'tfoot', 'tr', 'td', 'th', 'caption', 'form', 'fieldset', 'legend',
+    'label', 'a', 'button', 'b', 'i', 'em', 'strong', 'small', 'figure', 'figcaption', 'address', 'dialog', 'search', 'menu', 'html']);
+  const shows = (tag, kind) => (kind & NOBOX) === 0 && SHOWS.has(tag);
+
   // Whether a picture shows the area's map.
   const pictured = (area) => {
     const map = area.closest('map');
@@ -506,8 +518,9 @@
     for (let c = child.next; c; c = nextSibling(c)) {
       const t = nodeType(c);
       if (t === 1) {
-        if (checkVisibility(c)) { child.skipped = false; return true; }
-        if (getComputedStyle(c).display === 'contents') return true;
+        // What is not in the flat tree has no style at all.
+        const d = styleOf(c).display;
+        if (d !== '' && d !== 'none') return true;
       } else if (t === 3 && !text && /\S/.test(nodeValue(c))) text = c;
     }
     if (!text) return false;
