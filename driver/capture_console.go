@@ -107,7 +107,7 @@ func (t *Tab) consoleEventLocked(s *captureSession, ev op.Event) bool {
 		}
 	case runtime.ExecutionContextsCleared.Method:
 		s.contexts, s.worlds, s.held = nil, nil, 0
-	case runtime.ExecutionContextDestroyed.Method, runtime.InspectRequested.Method, runtime.BindingCalled.Method:
+	case runtime.ExecutionContextDestroyed.Method, runtime.InspectRequested.Method:
 	default:
 		return false
 	}

@@ -31,6 +31,7 @@ type frame struct {
 
 	world       runtime.ExecutionContextID // our isolated world, 0 for none
 	worldLoader cdp.LoaderID               // the document that world belongs to
+	telling     runtime.ExecutionContextID // the world that has the binding for long walks
 }
 
 // frameRef is a frame as an operation uses it: a copy, safe without the lock.
@@ -83,6 +84,10 @@ func (t *Tab) applyLocked(ev op.Event) {
 	if ev.Detached != "" {
 		t.detached, t.leased = ev.Detached, false
 		t.dialogLocked(nil)
+		return
+	}
+	if ev.Method == runtime.BindingCalled.Method {
+		t.toldLocked(ev)
 		return
 	}
 	if t.captureLocked(ev) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +32,6 @@ const (
 	maxResolve = 300              // listening elements looked up one by one, a frame
 	maxProbe   = 1500             // elements asked for their ids to find listeners among them
 	lanes      = 16               // frames observed at a time
-	partLanes  = 4                // parts of a long walk fetched at a time
 )
 
 // For any other frame than the main one: a bad one must not hold up the rest.
@@ -437,7 +435,9 @@ func (t *Tab) look1(ctx context.Context, f frameRef, ms int, boxes bool, ears *h
 // walk runs the walker and returns, beside the view, the closed shadow roots
 // that it could not see.
 func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []any) (*view, []any, error) {
-	args := append([]any{map[string]any{"rows": maxRows, "ms": ms, "text": maxText, "chars": maxTexts, "hosts": maxHosts, "boxes": boxes}}, roots...)
+	told, done := t.hearWalk(ctx, f)
+	defer done()
+	args := append([]any{map[string]any{"rows": maxRows, "ms": ms, "text": maxText, "chars": maxTexts, "hosts": maxHosts, "boxes": boxes, "tell": told.id, "told": maxTold}}, roots...)
 	texts, nodes, err := t.runNodes(ctx, f, "walk", args...)
 	if err != nil {
 		return nil, nil, err
@@ -454,7 +454,7 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 	}
 	lists := texts[1:]
 	if v.meta.Parts != nil {
-		if lists, err = t.walkParts(ctx, f, &v.meta); err != nil {
+		if lists, err = t.walkParts(ctx, f, &v.meta, told); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -486,43 +486,4 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 		found = append(found, id)
 	}
 	return v, found, nil
-}
-
-// walkParts fetches what a walk found and did not return at once, several parts
-// at a time: while one is on its way the next can be packed.
-func (t *Tab) walkParts(ctx context.Context, f frameRef, meta *walkMeta) ([]string, error) {
-	total := 0
-	for _, n := range meta.Parts {
-		total += n
-	}
-	parts, fetch := make([]string, total), make([]func() error, total)
-	lane := make(chan struct{}, partLanes)
-	for i := range parts {
-		fetch[i] = func() error {
-			lane <- struct{}{}
-			defer func() { <-lane }()
-			var part *string
-			if err := t.runOnce(ctx, f, "walk_part", &part, meta.Walk, i); err != nil {
-				return err
-			}
-			if part == nil {
-				return op.Reject(op.DocumentChanged, "too many observations of this page came between").WithHint("send it again")
-			}
-			parts[i] = *part
-			return nil
-		}
-	}
-	if err := together(fetch...); err != nil {
-		return nil, err
-	}
-	lists := make([]string, len(meta.Parts))
-	for k, n := range meta.Parts {
-		separator := "\f"
-		if k == 0 {
-			separator = "" // the columns have none
-		}
-		lists[k] = strings.Join(parts[:n], separator)
-		parts = parts[n:]
-	}
-	return lists, nil
 }

@@ -128,14 +128,20 @@ func BenchmarkClassify(b *testing.B) {
 	assert.NilError(b, tab.ready(context.Background(), "page.snapshot"))
 	f, err := tab.mainFrame()
 	assert.NilError(b, err)
-	texts, _, err := tab.runNodes(context.Background(), f, "walk", map[string]any{"rows": maxRows, "ms": mainWalkMs, "text": maxText, "chars": maxTexts, "hosts": maxHosts})
+	told, done := tab.hearWalk(context.Background(), f)
+	defer done()
+	texts, _, err := tab.runNodes(context.Background(), f, "walk", map[string]any{"rows": maxRows, "ms": mainWalkMs, "text": maxText, "chars": maxTexts, "hosts": maxHosts, "tell": told.id, "told": maxTold})
 	assert.NilError(b, err)
-	b.ReportMetric(float64(len(strings.Join(texts, ""))), "walk-bytes")
+	var meta walkMeta
+	assert.NilError(b, json.Unmarshal([]byte(texts[0]), &meta))
+	lists, err := tab.walkParts(context.Background(), f, &meta, told)
+	assert.NilError(b, err)
+	b.ReportMetric(float64(len(strings.Join(lists, ""))), "walk-bytes")
 	b.ReportAllocs()
 	for b.Loop() {
 		v := &view{sx: 1, sy: 1}
 		assert.NilError(b, json.Unmarshal([]byte(texts[0]), &v.meta))
-		v.rows, v.rel, err = decodeRows(&v.meta, texts[1], texts[2], texts[3], texts[4])
+		v.rows, v.rel, err = decodeRows(&v.meta, lists[0], lists[1], lists[2], lists[3])
 		assert.NilError(b, err)
 		v.cx1, v.cy1 = float64(v.meta.VW), float64(v.meta.VH)
 		sc := &scene{views: []*view{v}}

@@ -103,7 +103,8 @@ type frameBox struct {
 
 // walkMeta is what js/walk.js says of the document.
 type walkMeta struct {
-	Parts      []int      `json:"parts"` // where the rest must be fetched: how many of each kind
+	Parts      []int      `json:"parts"` // of each list, where they are not in the answer
+	Kept       []int      `json:"kept"`  // how many of them must be fetched
 	Token      string     `json:"token"`
 	Walk       int        `json:"walk"`
 	URL        string     `json:"url"`

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
@@ -76,14 +75,14 @@ func (t *Tab) describe(ctx context.Context, spots []spot, light bool) (map[spot]
 	for _, s := range spots {
 		actions[s] = !light
 	}
-	return t.describeFor(ctx, spots, actions)
+	return t.describeFor(ctx, spots, actions, func() {})
 }
 
 // describeFor asks for the identity and the exact box of a few elements, and for
 // the cover of those that are actions and the generated content that their
-// names need. Elements that
-// are gone meanwhile come back as gone.
-func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bool) (map[spot]*described, error) {
+// names need. Elements that are gone meanwhile come back as gone. While the
+// page is asked, meanwhile runs: nothing of the scene changes until it is done.
+func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bool, meanwhile func()) (map[spot]*described, error) {
 	byView := map[*view][]int{}
 	seen := map[spot]bool{}
 	var views []*view
@@ -97,13 +96,12 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 		}
 		byView[s.v] = append(byView[s.v], s.row)
 	}
-	out := map[spot]*described{}
-	var mu sync.Mutex
 	t.mu.Lock()
 	ref := t.observed.nextRef + len(spots)
 	t.mu.Unlock()
-	var fns []func() error
-	for _, v := range views {
+	answers := make([]*detailAnswer, len(views))
+	fns := []func() error{func() error { meanwhile(); return nil }}
+	for i, v := range views {
 		fns = append(fns, func() error {
 			top := v
 			for top.parent != nil {
@@ -112,23 +110,14 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 			bound, _ := v.frame.bounds(&top.frame)
 			dctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("it did not answer within %s: %w", bound, context.DeadlineExceeded))
 			defer cancel()
-			found, err := t.describeIn(dctx, v, byView[v], ref, actions)
+			answer, err := t.askDetail(dctx, v, byView[v], ref, actions)
 			if err != nil && v.parent != nil && ctx.Err() == nil {
 				// A frame that went away meanwhile takes only its own
 				// elements with it.
 				t.log.Debug("describing a frame's elements", "error", err)
-				found, err = nil, nil
+				answer, err = nil, nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, d := range found {
-				out[d.spot] = d
-			}
-			for _, row := range byView[v] {
-				if s := (spot{v, row}); out[s] == nil {
-					out[s] = &described{spot: s, gone: true}
-				}
-			}
+			answers[i] = answer
 			return err
 		})
 	}
@@ -138,10 +127,31 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 		}
 		return nil, err
 	}
+	out := map[spot]*described{}
+	for i, v := range views {
+		found, err := v.describe(byView[v], answers[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			out[d.spot] = d
+		}
+		for _, row := range byView[v] {
+			if s := (spot{v, row}); out[s] == nil {
+				out[s] = &described{spot: s, gone: true}
+			}
+		}
+	}
 	return out, nil
 }
 
-func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, actions map[spot]bool) ([]*described, error) {
+// detailAnswer is what js/detail.js returned.
+type detailAnswer struct {
+	detailOut
+	nodes []*deepNode
+}
+
+func (t *Tab) askDetail(ctx context.Context, v *view, rows []int, ref int, actions map[spot]bool) (*detailAnswer, error) {
 	var ranges []int
 	add := func(i int) { ranges = append(ranges, i, v.rows[i].end()) }
 	light := []int{} // what needs less
@@ -162,17 +172,26 @@ func (t *Tab) describeIn(ctx context.Context, v *view, rows []int, ref int, acti
 	if err != nil {
 		return nil, err
 	}
-	var res detailOut
+	res := &detailAnswer{nodes: nodes}
 	if len(texts) == 0 {
 		return nil, fmt.Errorf("decoding the details: no answer")
 	}
-	if err := json.Unmarshal([]byte(texts[0]), &res); err != nil {
+	if err := json.Unmarshal([]byte(texts[0]), &res.detailOut); err != nil {
 		return nil, fmt.Errorf("decoding the details: %w", err)
 	}
 	if res.Gone || res.Token != v.meta.Token {
 		return nil, op.Reject(op.DocumentChanged, "the page of tab %d changed while it was looked at", t.conn.Key().TabID).WithHint("take a snapshot again")
 	}
+	return res, nil
+}
+
+// describe takes in what was asked of the rows; without an answer they are gone.
+func (v *view) describe(rows []int, res *detailAnswer) ([]*described, error) {
+	if res == nil {
+		return nil, nil
+	}
 	var found []*described
+	nodes := res.nodes
 	for k, one := range res.Shown {
 		if k >= len(rows) || k >= len(nodes) {
 			break

@@ -133,6 +133,12 @@ func flag(s string) *bool {
 
 // state is how a row's control stands.
 func (v *view) state(i int, role string) ActionState {
+	value, length, redacted := v.holds(i)
+	return v.stateHolding(i, role, value, length, redacted)
+}
+
+// stateHolding is state for those who have asked what the control holds.
+func (v *view) stateHolding(i int, role, value string, length int, redacted bool) ActionState {
 	r := &v.rows[i]
 	var s ActionState
 	switch role {
@@ -191,7 +197,6 @@ func (v *view) state(i int, role string) ActionState {
 			s.HasPopup = "menu"
 		}
 	}
-	value, length, redacted := v.holds(i)
 	switch {
 	case redacted:
 		s.ValueRedacted, s.ValueLength = true, length

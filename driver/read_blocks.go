@@ -539,11 +539,11 @@ func (v *view) enabledText(i int) string {
 		}
 		return "[" + cut(name, maxNameShown) + "]"
 	}
-	s := v.state(i, role)
+	value, length, redacted := v.holds(i)
+	s := v.stateHolding(i, role, value, length, redacted)
 	if s.Checked != "" {
 		return map[string]string{"true": "[x] ", "mixed": "[-] "}[s.Checked] + map[bool]string{true: "[ ] "}[s.Checked == "false"] + name
 	}
-	value, length, redacted := v.holds(i)
 	switch {
 	case redacted && length == 0:
 		value = "(empty)"

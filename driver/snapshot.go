@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"pi-chrome/driver/op"
 )
@@ -255,11 +256,14 @@ func (t *Tab) snapshotOnce(ctx context.Context, c *Call, in SnapshotOptions) (Sn
 	if err := s.narrow(); err != nil {
 		return SnapshotOut{}, err
 	}
-	s.compare()
+	compare := sync.OnceFunc(s.compare)
+	if s.in.Mode == "changes" {
+		compare() // it says what there is to choose from
+	}
 	s.rank()
 	s.readText()
 	chosen := s.choose()
-	if err := s.detail(ctx, chosen); err != nil {
+	if err := s.detail(ctx, chosen, compare); err != nil {
 		return SnapshotOut{}, err
 	}
 	s.build(chosen)
@@ -486,8 +490,9 @@ func (s *shot) choose() []*action {
 	return list[:min(len(list), max)]
 }
 
-// detail asks for what is needed of the elements that may be shown.
-func (s *shot) detail(ctx context.Context, chosen []*action) error {
+// detail asks for what is needed of the elements that may be shown, and runs
+// meanwhile while the page works.
+func (s *shot) detail(ctx context.Context, chosen []*action, meanwhile func()) error {
 	var spots []spot
 	actions := map[spot]bool{}
 	for _, a := range chosen {
@@ -519,11 +524,12 @@ func (s *shot) detail(ctx context.Context, chosen []*action) error {
 		}
 	}
 	if len(spots) == 0 {
+		meanwhile()
 		s.found = map[spot]*described{}
 		return nil
 	}
 	var err error
-	if s.found, err = s.t.describeFor(ctx, spots, actions); err != nil {
+	if s.found, err = s.t.describeFor(ctx, spots, actions, meanwhile); err != nil {
 		return err
 	}
 	for _, a := range chosen {

@@ -69,6 +69,9 @@ type Tab struct {
 	capture   capture        // console and network; see capture.go
 	netWaits  netWaits       // waits for an idle network; see netidle.go
 
+	told  map[string]*toldWalk // walks that are under way, by id; see observe_parts.go
+	walks int
+
 	pins map[string]func() // what keeps the debugger attached, with how to end it
 }
 

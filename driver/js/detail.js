@@ -97,8 +97,8 @@
   for (let k = 0; k < shown.length; k++) {
     const el = rows[shown[k]];
     if (!el || nodeType(el) !== 1 || !isConnected(el)) { out.push(null); elements.push(null); continue; }
-    let n = S.nums.get(el);
-    if (n === undefined) { n = S.next++; S.nums.set(el, n); }
+    let n = el[S.num];
+    if (n === undefined) { n = S.next++; el[S.num] = n; }
     if (!S.byNum.has(n)) S.byNum.set(n, new WeakRef(el));
     let r = box(el);
     let state = 0, blocker = '';

@@ -34,7 +34,7 @@ function () {
   };
 
   /** The number that a walk gave the element, by which its ref is known. */
-  const num = (el) => (el && globalThis.__piChrome ? globalThis.__piChrome.nums.get(el) || 0 : 0);
+  const num = (el) => (el && globalThis.__piChrome ? el[globalThis.__piChrome.num] || 0 : 0);
 
   const shadowOf = (el) => el.shadowRoot || (globalThis.__piChrome ? globalThis.__piChrome.closed.get(el) : null);
 

@@ -22,8 +22,8 @@
     for (let root = rootNode(node); type(root) === 11 && root.host; root = rootNode(root.host)) {
       if (root.mode === 'closed' && !S.closed.has(root.host)) { S.closed.set(root.host, root); rewalk = true; }
     }
-    let n = S.nums.get(node);
-    if (n === undefined) { n = S.next++; S.nums.set(node, n); }
+    let n = node[S.num];
+    if (n === undefined) { n = S.next++; node[S.num] = n; }
     const at = rows.get(node);
     const r = box(node);
     let flags = 0;

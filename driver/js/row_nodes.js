@@ -7,8 +7,8 @@
   for (const i of wanted) {
     const el = S.rows[i];
     if (!el || nodeType(el) !== 1) continue;
-    let n = S.nums.get(el);
-    if (n === undefined) { n = S.next++; S.nums.set(el, n); }
+    let n = el[S.num];
+    if (n === undefined) { n = S.next++; el[S.num] = n; }
     nums.push(n);
     elements.push(el);
   }

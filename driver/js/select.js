@@ -51,7 +51,7 @@
   const items = list.map((el, i) => {
     const r = box(el);
     const label = attr(el, 'aria-label') || (el instanceof HTMLElement ? (el instanceof HTMLInputElement ? attr(el, 'placeholder') || attr(el, 'name') : el.innerText) : el.textContent) || '';
-    return {num: S && S.nums.get(el) || 0, tag: localName(el), role: attr(el, 'role') || '', label: String(label).replace(/\s+/g, ' ').trim().slice(0, 80),
+    return {num: S && el[S.num] || 0, tag: localName(el), role: attr(el, 'role') || '', label: String(label).replace(/\s+/g, ' ').trim().slice(0, 80),
       id: attr(el, 'id') || '', visible: i < shown.length, x: r.x, y: r.y, width: r.width, height: r.height};
   });
   const matches = call.bind(Element.prototype.matches), closest = call.bind(Element.prototype.closest);

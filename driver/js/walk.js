@@ -2,14 +2,19 @@
 // that are open or were handed in, and through slots. It decides nothing; it
 // returns evidence in compact columns, and the caller classifies.
 //
-// opts: {rows, ms, text, chars, hosts, boxes}: how many rows, how long, how
-// many characters a text and all texts, how many possible hosts at most,
-// whether every element's box is looked at. roots: closed shadow roots that the
-// caller found.
+// opts: {rows, ms, text, chars, hosts, boxes, tell, told}: how many rows, how
+// long, how many characters a text and all texts, how many possible hosts at
+// most, whether every element's box is looked at, what the parts of a long walk
+// are told by, and how many characters of them. roots: closed shadow roots that
+// the caller found.
 //
 // Returns [meta as JSON, columns, texts, attributes, relations, ...elements],
-// or, where that would be long, [meta as JSON, ...elements]: meta.parts is how
-// many parts of each of the four js/walk_part.js has then. In detail:
+// or, where that would be long, [meta as JSON, ...elements]: the four lists came
+// in parts then, while the walk went on. Each is told to the debugger by the
+// binding, as "tell token walk list\npart", with the number of the list from 0;
+// what would be too much is kept for js/walk_part.js. meta.parts is how many
+// parts of each list there are, meta.kept how many of those are kept, the last
+// ones. In detail:
 // - columns: whole numbers, packed: groups of five bits, the lowest first, of
 //   which all but the last have bit 6 set, as characters from "#" on without
 //   the backslash. A row is a kind and a depth. Kind 0 is a text, 1 a text
@@ -47,33 +52,43 @@
 
   const S = globalThis.__piChrome ||= {
     token: Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join(''),
-    next: 1, nums: new WeakMap(), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: new WeakSet(),
-    walk: 0, rows: [], ref: 0, style: Symbol('style'), styles: 0, parts: new Map(),
+    next: 1, num: Symbol("num"), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: Symbol("texty"),
+    walk: 0, rows: [], ref: 0, style: Symbol('style'), styles: 0, kept: new Map(),
   };
   for (const root of roots) S.closed.set(root.host, root);
   if (S.byNum.size > 4096) for (const [n, ref] of S.byNum) if (!ref.deref()?.isConnected) S.byNum.delete(n);
   S.walk++;
   const rows = S.rows = [];
 
-  // What an answer holds at most: Chrome is several times slower with one of a
-  // megabyte than with ten of a tenth.
+  // What a message holds at most: Chrome is several times slower with one of a
+  // megabyte than with ten of a tenth. Told while the walk goes on, they are on
+  // their way meanwhile.
   const PART = 1 << 15;
+  const tell = opts.tell && globalThis.__piChromeTell;
+  const parts = [0, 0, 0, 0], kept = [[], [], [], []];
+  let told = 0;
+  const part = (list, s) => {
+    s = s.toWellFormed();
+    parts[list]++;
+    if (!tell || told + s.length > opts.told) { kept[list].push(s); told = Infinity; return; }
+    told += s.length;
+    tell(opts.tell + ' ' + S.token + ' ' + S.walk + ' ' + list + '\n' + s);
+  };
   // Texts that are joined as they come: thousands of short ones that live until
   // the end are work for the collector.
-  const column = (separator) => {
-    const parts = [];
-    let list = [], size = 0;
-    const flush = () => { if (list.length) { parts.push(list.join(separator)); list = []; size = 0; } };
-    return {add: (s) => { list.push(s); size += s.length + 1; if (size >= PART) flush(); }, parts: () => { flush(); return parts; }};
+  const column = (list, separator) => {
+    let some = [], size = 0;
+    const rest = () => { const s = some.join(separator); some = []; size = 0; return s; };
+    return {add: (s) => { some.push(s); size += s.length + 1; if (size >= PART) part(list, rest()); }, rest, get size() { return some.length && size; }};
   };
 
   const start = performance.now();
   // Each of these makes Chrome look whether the layout is current.
   const vw = innerWidth, vh = innerHeight, goneX = scrollX, goneY = scrollY;
-  const cols = new Uint8Array(PART), colParts = [], latin = new TextDecoder('latin1');
+  const cols = new Uint8Array(PART), latin = new TextDecoder('latin1');
   let used = 0, lastNum = 0, lastX = 0, lastY = 0;
   const kinds = [], kindIndex = new Map();
-  const texts = column('\f'), attrs = column('\f'), relations = [], frames = [], hosts = [], weakHosts = [];
+  const texts = column(1, '\f'), attrs = column(2, '\f'), relations = [], frames = [], hosts = [], weakHosts = [];
   const tags = [], tagIndex = new Map();
   const refs = []; // [kind, row, elements]
   const labels = []; // [row, control]
@@ -130,8 +145,9 @@
   const displays = new Map();
   const kindOf = (d) => (d === 'contents' ? F.contents | F.inline : d === 'inline' || d.startsWith('ruby') ? F.inline
     : d.startsWith('inline-') ? F.inline | F.atomic : 0) | (/flex|grid/.test(d) ? FLEX : 0) | (d.startsWith('table-column') ? NOBOX : 0);
+  const packed = () => { const s = latin.decode(cols.subarray(0, used)); used = 0; return s; };
   const put = (n) => {
-    if (used + 8 > PART) { colParts.push(latin.decode(cols.subarray(0, used))); used = 0; }
+    if (used + 8 > PART) part(0, packed());
     do {
       let c = (n & 31) + 35;
       n >>>= 5;
@@ -148,8 +164,8 @@
   };
   const far = (n) => n > 1e8 ? 1e8 : n < -1e8 ? -1e8 : Math.round(n);
   const numOf = (el) => {
-    let n = S.nums.get(el);
-    if (n === undefined) { n = S.next++; S.nums.set(el, n); }
+    let n = el[S.num];
+    if (n === undefined) { n = S.next++; el[S.num] = n; }
     return n;
   };
   const BREAKS = /[\b\f]/, ALLBREAKS = /[\b\f]/g;
@@ -368,7 +384,7 @@
     const tag = tagOf(el, frame.html);
     if (SKIP.has(tag)) return;
     const names = attrNames(el);
-    if (SHAPES.has(tag) && !S.nums.has(el) && !firstChild(el) && !names.some((k) => k === 'role' || k === 'tabindex' || k === 'onclick' || k.startsWith('aria-'))) {
+    if (SHAPES.has(tag) && !(el[S.num] !== undefined) && !firstChild(el) && !names.some((k) => k === 'role' || k === 'tabindex' || k === 'onclick' || k.startsWith('aria-'))) {
       // A line of a drawing says nothing; it has a row for its listeners.
       emit(el, tag, frame, F.inline, false, none, []);
       return;
@@ -393,7 +409,7 @@
     if (el === modal) inh &= ~F.inert;
     let flags = 0, boxes = frame.boxes;
     const html = tag.indexOf(':') < 0;
-    let active = CONTROL.has(tag) || ACTIVE.has(tag) || S.nums.has(el) || tag.indexOf('-') > 0;
+    let active = CONTROL.has(tag) || ACTIVE.has(tag) || (el[S.num] !== undefined) || tag.indexOf('-') > 0;
     for (let i = 0; i < names.length; i++) {
       const k = names[i];
       if (k === 'role' || k === 'tabindex' || k === 'contenteditable' || k === 'onclick' || k === 'aria-label' || k === 'aria-labelledby' || k === 'popover') { active = true; if (k === 'contenteditable') inh |= F.editable; }
@@ -470,7 +486,7 @@
     if (style.contentVisibility === 'hidden') return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
     const flex = (kind & FLEX) !== 0;
-    if (html && !shadow && !custom && (!hostable || S.texty.has(el)) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
+    if (html && !shadow && !custom && (!hostable || (el[S.texty] === true)) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
       onlyText(el, frame.depth + 1, inh & F.pre);
       return;
     }
@@ -513,7 +529,7 @@
   // Whether an element's own children are rendered: those of the host of a
   // shadow root are not, unless slotted.
   const rendersOwn = (el, child) => {
-    if (!child.next || S.texty.has(el)) return !!child.next;
+    if (!child.next || (el[S.texty] === true)) return !!child.next;
     let text = null;
     for (let c = child.next; c; c = nextSibling(c)) {
       const t = nodeType(c);
@@ -527,7 +543,7 @@
     range ||= new Range();
     range.selectNode(text);
     if (!range.getClientRects().length) return false;
-    S.texty.add(el);
+    el[S.texty] = true;
     return true;
   };
   let range = null;
@@ -625,16 +641,22 @@
   for (const [el, size] of ask) S.plain.set(el, size);
   const scroll = doc.get('scrollingElement') || root;
   const title = doc.get('title');
-  if (used) colParts.push(latin.decode(cols.subarray(0, used)));
-  const all = [colParts, texts.parts(), attrs.parts(), relations.length ? [relations.join(';')] : []];
-  const whole = all.flat().reduce((n, s) => n + s.length, 0) <= 2 * PART;
+  const links = relations.join(';');
+  const whole = !parts.some((n) => n) && used + texts.size + attrs.size + links.length <= 2 * PART;
   if (!whole) {
+    if (used) part(0, packed());
+    if (texts.size) part(1, texts.rest());
+    if (attrs.size) part(2, attrs.rest());
+    if (links) part(3, links);
+  }
+  const all = kept.flat();
+  if (all.length) {
     // As many walks as may be under way at a time.
-    if (S.parts.size >= 8) S.parts.delete(S.parts.keys().next().value);
-    S.parts.set(S.walk, {all: all.flat(), left: all.flat().length});
+    if (S.kept.size >= 8) S.kept.delete(S.kept.keys().next().value);
+    S.kept.set(S.walk, {all, left: all.length});
   }
   const meta = {
-    parts: whole ? null : all.map((p) => p.length),
+    parts: whole ? null : parts, kept: kept.map((list) => list.length),
     token: S.token, walk: S.walk, url: location.href, title: clean(title, 500), ref: S.ref,
     ready: doc.get('readyState'), vw, vh, sx: Math.round(goneX), sy: Math.round(goneY),
     dw: scroll ? scroll.scrollWidth : vw, dh: scroll ? scroll.scrollHeight : vh,
@@ -642,6 +664,6 @@
     frames: frames.map(({row, x, y, sx, sy, w, h}) => ({row, x, y, sx, sy, w, h})),
     quirks: doc.get('compatMode') === 'BackCompat',
   };
-  const strings = whole ? [colParts.join(''), texts.parts().join('\f').toWellFormed(), attrs.parts().join('\f').toWellFormed(), relations.join(';')] : [];
+  const strings = whole ? [packed(), texts.rest(), attrs.rest(), links].map((s) => s.toWellFormed()) : [];
   return [JSON.stringify(meta).toWellFormed(), ...strings, ...frames.map((f) => f.el), ...ask.map((h) => h[0])];
 }
