@@ -24,6 +24,7 @@ type chromeTab struct {
 	Pinned      bool   `json:"pinned"`
 	Incognito   bool   `json:"incognito"`
 	GroupID     *int   `json:"groupId"`
+	OpenerTabID int    `json:"openerTabId"` // not of which page, but the tab that the window showed
 }
 
 func (t chromeTab) tab() op.Tab {

@@ -65,6 +65,7 @@ type Connector struct {
 	former     map[int]*Tab    // by an id that onReplaced took away, until its onDetach
 	pages      map[int]string  // origins that tabs were last told to show, for the audit log
 	moved      map[int]int     // ids that onReplaced took away, with the new ones, until its hook has run
+	opened     op.OpenedTabs   // of late, by anyone
 	canceled   bool            // the user pressed Cancel on the banner
 	canceledAt time.Time       // the last time, by the browser's clock
 	restored   []LeaseRecord   // that an owner before has left, until the first connection

@@ -101,6 +101,7 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		t := c.tabs[id]
 		delete(c.tabs, id)
 		delete(c.pages, id)
+		c.opened.Close(id)
 		if why.WindowClosing {
 			c.closing = time.Now()
 		}
@@ -123,16 +124,26 @@ func (c *Connector) route(f *wire.EventFrame) error {
 		}
 		c.replaced(removed, added)
 	case "tabs.onCreated":
+		tab, err := arg[chromeTab](f, 0)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		opened := op.OpenedTab{TabID: tab.ID, URL: tab.tab().URL, At: time.Now()}
+		if tab.Active {
+			opened.Before = tab.OpenerTabID
+		}
+		c.opened.Add(opened)
+		c.mu.Unlock()
 		if hooks.TabCreated != nil {
-			tab, err := arg[chromeTab](f, 0)
-			if err != nil {
-				return err
-			}
 			c.hook(func() { hooks.TabCreated(c, tab.tab()) })
 		}
 	case "tabs.onUpdated":
 		c.unloaded(f)
 		if tab, err := arg[chromeTab](f, 2); err == nil {
+			c.mu.Lock()
+			c.opened.Goes(tab.ID, tab.tab().URL)
+			c.mu.Unlock()
 			c.sawPages(tab.tab())
 		}
 		if hooks.TabUpdated != nil && len(f.Args) > 1 {

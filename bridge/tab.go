@@ -113,6 +113,29 @@ func (t *Tab) Connector() *Connector { return t.conn }
 // Info returns the tab as Chrome shows it now, with its group.
 func (t *Tab) Info(ctx context.Context) (op.Tab, error) { return t.conn.TabInfo(ctx, t.Key().TabID) }
 
+// OpenedTabs are the tabs that came since and go where this one asked for, and
+// whether there are more that may be its own: see [op.OpenedTabs.From].
+func (t *Tab) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab, inDoubt bool) {
+	id := t.Key().TabID
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.conn.opened.From(id, since, asked)
+}
+
+// PutBehind shows again what the window of the tab, which a page opened, showed
+// before it came up in front. It reports false where there is nothing to do.
+func (t *Tab) PutBehind(ctx context.Context, opened op.OpenedTab) (bool, error) {
+	if opened.Before == 0 || opened.Closed {
+		return false, nil
+	}
+	tab, err := t.conn.TabInfo(ctx, opened.TabID)
+	if err != nil || !tab.Active { // it went, or the user looks elsewhere
+		return false, err
+	}
+	_, err = t.conn.Chrome(ctx, "tabs.update", opened.Before, map[string]any{"active": true})
+	return err == nil, err
+}
+
 // Attached reports whether the debugger is attached by this owner.
 func (t *Tab) Attached() bool {
 	t.mu.Lock()

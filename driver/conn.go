@@ -51,6 +51,17 @@ type WindowHolder interface {
 	HoldWindow(ctx context.Context) (putBack func(context.Context) (did string, err error), err error)
 }
 
+// TabTeller is a Conn whose browser tells which tabs were opened.
+type TabTeller interface {
+	// OpenedTabs are the tabs that came since of what this one asked for, and
+	// whether there are more that may be its own: see [op.OpenedTabs.From].
+	OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab, inDoubt bool)
+	// PutBehind shows again what the window of a tab that was opened showed
+	// before the tab came up in front. It reports false where there is nothing
+	// to do.
+	PutBehind(ctx context.Context, opened op.OpenedTab) (bool, error)
+}
+
 // Browser is the session's view of the browser's tabs.
 type Browser interface {
 	// Tabs lists the tabs of the profile; Owned marks the session's own.

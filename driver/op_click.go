@@ -84,7 +84,7 @@ func click(ctx context.Context, c *Call, in ClickIn) (ClickOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return ClickOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return ClickOut{}, err
 	}

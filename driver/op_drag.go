@@ -127,7 +127,7 @@ func drag(ctx context.Context, c *Call, in DragIn) (DragOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return DragOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return DragOut{}, err
 	}

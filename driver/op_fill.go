@@ -113,7 +113,7 @@ func fill(ctx context.Context, c *Call, in FillIn) (FillOut, error) {
 	if err != nil {
 		return FillOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return FillOut{}, err
 	}

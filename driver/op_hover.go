@@ -60,7 +60,7 @@ func hover(ctx context.Context, c *Call, in HoverIn) (HoverOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return HoverOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return HoverOut{}, err
 	}

@@ -104,7 +104,7 @@ func pressKey(ctx context.Context, c *Call, in PressIn) (PressOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return PressOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return PressOut{}, err
 	}

@@ -137,7 +137,7 @@ func scroll(ctx context.Context, c *Call, in ScrollIn) (ScrollOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return ScrollOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return ScrollOut{}, err
 	}

@@ -169,7 +169,7 @@ func selectOption(ctx context.Context, c *Call, in SelectIn) (SelectOut, error) 
 	if err != nil {
 		return SelectOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return SelectOut{}, err
 	}

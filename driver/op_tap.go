@@ -95,7 +95,7 @@ func tap(ctx context.Context, c *Call, in TapIn) (TapOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return TapOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return TapOut{}, err
 	}

@@ -102,7 +102,7 @@ func typeKeys(ctx context.Context, c *Call, in TypeIn) (TypeOut, error) {
 	if err := t.leaseFrames(ctx); err != nil {
 		return TypeOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return TypeOut{}, err
 	}

@@ -125,7 +125,7 @@ func upload(ctx context.Context, c *Call, in UploadIn) (UploadOut, error) {
 	if err != nil {
 		return UploadOut{}, err
 	}
-	w, err := t.witness()
+	w, err := t.witness(c)
 	if err != nil {
 		return UploadOut{}, err
 	}

@@ -72,7 +72,7 @@ type Receipt struct {
 	Dialog      *Dialog          `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
 	Answered    []AnsweredDialog `json:"answered,omitempty" jsonschema:"dialogs that the session's policy answered, at most 5"`
 	Navigating  string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
-	NewTabs     []string         `json:"newTabs,omitempty" jsonschema:"addresses of tabs or windows that were opened, at most 5"`
+	NewTabs     []NewTab         `json:"newTabs,omitempty" jsonschema:"tabs or windows that the page asked for"`
 	Downloads   []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
 	Window      string           `json:"window,omitempty" jsonschema:"what Chrome did to the tab's window because of the press, and what became of it"`
 	Busy        bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`
@@ -119,6 +119,8 @@ type witness struct {
 	click  cdp.FrameID // the frame in which a touch is to become a click, "" for none
 	quiet  int         // frames in a row without news that end the wait
 	window heldWindow  // of the presses
+	since  time.Time   // when the watch began
+	front  bool        // the session may change what the user sees
 
 	mu        sync.Mutex
 	dialog    *Dialog
@@ -129,7 +131,8 @@ type witness struct {
 	committed string                 // URL of a document that has come since
 	loaded    bool                   // its content is there
 	within    bool                   // a change of URL within the document
-	tabs      []string
+	asked     []string               // addresses of new tabs
+	askedAt   time.Time
 	downloads []string
 	answered  []AnsweredDialog
 	lastInput time.Time
@@ -144,13 +147,14 @@ type witness struct {
 var errDialog = errors.New("a dialog opened")
 
 // witness starts to watch the tab.
-func (t *Tab) witness() (*witness, error) {
+func (t *Tab) witness(c *Call) (*witness, error) {
 	f, err := t.mainFrame()
 	if err != nil {
 		return nil, err
 	}
 	t.renamedTarget() // of an input that ended without a receipt
-	w := &witness{t: t, main: f, had: t.hadFrames(), quiet: 2, blocked: make(chan struct{}), news: make(chan struct{}, 1), lastInput: time.Now()}
+	now := time.Now()
+	w := &witness{t: t, main: f, had: t.hadFrames(), quiet: 2, blocked: make(chan struct{}), news: make(chan struct{}, 1), since: now, lastInput: now, front: c.Session.Foreground}
 	w.stop = t.watch(w.event)
 	return w, nil
 }
@@ -190,7 +194,7 @@ func (w *witness) event(ev op.Event) {
 		}
 		switch e.Disposition {
 		case page.ClientNavigationDispositionNewTab, page.ClientNavigationDispositionNewWindow:
-			w.tabs = appendBounded(w.tabs, e.URL, 5)
+			w.askedLocked(e.URL)
 		case page.ClientNavigationDispositionCurrentTab:
 			if e.FrameID == w.main.id && !sameDocument(w.main.url, e.URL) {
 				w.pending = e.URL
@@ -225,11 +229,7 @@ func (w *witness) event(ev op.Event) {
 		}
 	case page.WindowOpen.Method:
 		if e, ok := decode[page.EventWindowOpen](ev); ok {
-			url := e.URL
-			if url == "" {
-				url = "about:blank"
-			}
-			w.tabs = appendBounded(w.tabs, url, 5)
+			w.askedLocked(e.URL)
 		}
 	case downloadWillBegin:
 		var e struct {
@@ -480,7 +480,7 @@ func (w *witness) settle(ctx context.Context, load bool) Receipt {
 	<-done
 	fresh := w.appeared(outer, reports)
 	r := w.receipt(reports, fresh)
-	r.Window = w.window.did
+	r.Window = strings.Join(slices.DeleteFunc([]string{w.window.did, w.putBehind(outer)}, func(s string) bool { return s == "" }), "; ")
 	return r
 }
 
@@ -502,10 +502,11 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 		blocked := w.dialog != nil || w.detached != "" || w.crashed
 		pending, committed, loaded := w.pending != "", w.committed != "", w.loaded
 		_, frames := w.frameNewsLocked()
+		_, tabs := w.newTabsLocked()
 		w.mu.Unlock()
 		leaving := committed || pending
 		switch {
-		case blocked, committed && (loaded || !load), leaving && waited, frames && read && waited:
+		case blocked, committed && (loaded || !load), leaving && waited, frames && read && waited && !tabs:
 			return
 		case leaving, frames:
 			if commit == nil {
@@ -513,7 +514,7 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 				defer timer.Stop()
 				commit = timer.C
 			}
-		case read:
+		case read && !tabs:
 			return
 		}
 		var finished <-chan struct{}
@@ -521,7 +522,7 @@ func (w *witness) await(ctx context.Context, done <-chan struct{}, load bool) {
 			finished = done
 		}
 		var timeout, tick <-chan time.Time
-		if frames {
+		if frames || tabs {
 			tick = time.After(frameTick)
 		}
 		if !leaving {
@@ -548,7 +549,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := Receipt{URLBefore: w.main.url, URLAfter: w.main.url, ObservedAfterMs: time.Since(w.lastInput).Milliseconds(),
-		Dialog: w.dialog, Answered: w.answered, Navigating: w.pending, NewTabs: w.tabs, Downloads: w.downloads, Crashed: w.crashed, ObservedChanges: []string{}}
+		Dialog: w.dialog, Answered: w.answered, Navigating: w.pending, Downloads: w.downloads, Crashed: w.crashed, ObservedChanges: []string{}}
 	if now, ok := w.t.frameByID(w.main.id); ok {
 		r.URLAfter = now.url
 	}
@@ -598,6 +599,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 	}
 	news, _ := w.frameNewsLocked()
 	r.Frames = firstN(news, 5)
+	r.NewTabs, _ = w.newTabsLocked()
 	r.MoreChanges += max(0, len(r.Changes)-12)
 	r.More = max(0, len(r.Appeared)-maxThings) + max(0, len(r.Vanished)-maxThings)
 	r.Changes, r.Appeared, r.Vanished, r.Text, r.Opened = firstN(r.Changes, 12), firstN(r.Appeared, maxThings), firstN(r.Vanished, maxThings), firstN(r.Text, 3), firstN(r.Opened, 3)
@@ -618,7 +620,7 @@ func (w *witness) receipt(reports []*pageReport, fresh freshThings) Receipt {
 		add(true, c.What)
 	}
 	add(r.Dialog != nil || len(r.Answered) > 0, "dialog")
-	add(len(r.NewTabs) > 0, "new-tab")
+	add(slices.ContainsFunc(r.NewTabs, func(n NewTab) bool { return !n.Missing }), "new-tab")
 	add(len(r.Downloads) > 0, "download")
 	r.Outcome = outcomeObserved
 	if len(r.ObservedChanges) == 0 && !r.Crashed {
@@ -675,8 +677,8 @@ func (r Receipt) text(kind string, notes ...string) string {
 			add("frame: %s", cut(f.URL, 200))
 		}
 	}
-	for _, u := range r.NewTabs {
-		add("new tab: %s", cut(u, 200))
+	for _, n := range r.NewTabs {
+		add("new tab: %s", n)
 	}
 	for _, d := range r.Downloads {
 		add("download: %s", cut(d, 120))

@@ -44,6 +44,8 @@ type Browser struct {
 	err       error // why the pipe ended
 	nextID    int64
 	nextTab   int
+	tabIDs    map[target.ID]int // of the pages that are there, as far as they have a number
+	opened    op.OpenedTabs
 	calls     map[int64]*pending
 	sessions  map[string]*Page // by session id: a page's own and its children's
 	attaching map[target.ID]*Page
@@ -80,7 +82,7 @@ type reply struct {
 
 func newBrowser(p *process, in io.WriteCloser, out io.ReadCloser) *Browser {
 	b := &Browser{p: p, epoch: rand.Text(), queue: make(chan *pending, maxQueued), in: in, closed: make(chan struct{}),
-		calls: map[int64]*pending{}, sessions: map[string]*Page{}, attaching: map[target.ID]*Page{}, subs: map[subKey]map[int]chan jsonv2.Value{}}
+		calls: map[int64]*pending{}, sessions: map[string]*Page{}, attaching: map[target.ID]*Page{}, tabIDs: map[target.ID]int{}, subs: map[subKey]map[int]chan jsonv2.Value{}}
 	b.wg.Go(func() { b.read(out) })
 	b.wg.Go(b.write)
 	return b
@@ -93,7 +95,9 @@ func (b *Browser) hello(ctx context.Context) error {
 		return err
 	}
 	b.version = Version{Product: v.Product, UserAgent: v.UserAgent, Protocol: v.ProtocolVersion}
-	return nil
+	// So that the pages' tabs are known when they open.
+	_, err = cdp.Call(ctx, b, target.SetDiscoverTargets, target.SetDiscoverTargetsParams{Discover: true, Filter: target.Filter{{Type: "page"}, {Exclude: true}}})
+	return err
 }
 
 // Version returns what the browser said of itself when it started.
@@ -349,6 +353,8 @@ func (b *Browser) take(f *frame) {
 	switch f.Method {
 	case target.AttachedToTarget.Method:
 		b.enter(p, f.Params)
+	case target.TargetCreated.Method, target.TargetInfoChanged.Method, target.TargetDestroyed.Method:
+		b.tabs(f)
 	case target.DetachedFromTarget.Method:
 		var e struct {
 			SessionID string `json:"sessionId"`
@@ -389,6 +395,48 @@ func (b *Browser) enter(p *Page, params json.RawMessage) {
 	} else if p := b.attaching[e.TargetInfo.TargetID]; p != nil {
 		b.enterLocked(p, e.SessionID)
 	}
+}
+
+// tabs takes in that a tab has come, changed or gone.
+func (b *Browser) tabs(f *frame) {
+	var e struct {
+		TargetID   target.ID `json:"targetId"`
+		TargetInfo struct {
+			TargetID target.ID `json:"targetId"`
+			OpenerID target.ID `json:"openerId"`
+			URL      string    `json:"url"`
+		} `json:"targetInfo"`
+	}
+	if json.Unmarshal(f.Params, &e) != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch f.Method {
+	case target.TargetDestroyed.Method:
+		b.opened.Close(b.tabIDs[e.TargetID])
+		delete(b.tabIDs, e.TargetID)
+		return
+	case target.TargetInfoChanged.Method:
+		b.opened.Goes(b.tabIDs[e.TargetInfo.TargetID], e.TargetInfo.URL)
+		return
+	}
+	t := op.OpenedTab{TabID: b.tabIDLocked(e.TargetInfo.TargetID), URL: e.TargetInfo.URL, At: time.Now()}
+	if e.TargetInfo.OpenerID != "" {
+		t.Opener = b.tabIDLocked(e.TargetInfo.OpenerID)
+	}
+	b.opened.Add(t)
+}
+
+// tabIDLocked is the number of a tab.
+func (b *Browser) tabIDLocked(id target.ID) int {
+	n := b.tabIDs[id]
+	if n == 0 {
+		b.nextTab++
+		n = b.nextTab
+		b.tabIDs[id] = n
+	}
+	return n
 }
 
 // answer gives the call its reply; a second one is dropped.

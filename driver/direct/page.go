@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	jsonv2 "github.com/chromedp/cdproto/cdp/jsonv2"
@@ -60,8 +61,7 @@ func (b *Browser) NewPage(ctx context.Context, opts *NewPageOptions) (*Page, err
 // AttachPage attaches to a tab that is there.
 func (b *Browser) AttachPage(ctx context.Context, id target.ID) (*Page, error) {
 	b.mu.Lock()
-	b.nextTab++
-	n := b.nextTab
+	n := b.tabIDLocked(id)
 	b.mu.Unlock()
 	p := &Page{b: b, target: id, key: op.TabKey{BrowserEpoch: b.epoch, TabID: n, TargetID: string(id)}}
 	if err := p.Attach(ctx); err != nil {
@@ -185,6 +185,17 @@ func (p *Page) Info(ctx context.Context) (op.Tab, error) {
 	}
 	return tab, nil
 }
+
+// OpenedTabs implements driver.TabTeller.
+func (p *Page) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab, inDoubt bool) {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	return p.b.opened.From(p.key.TabID, since, asked)
+}
+
+// PutBehind implements driver.TabTeller. What windows show is the relay's to
+// know.
+func (p *Page) PutBehind(context.Context, op.OpenedTab) (bool, error) { return false, nil }
 
 // Listen implements driver.Conn. The function runs on the browser's reader.
 func (p *Page) Listen(fn func(op.Event)) (stop func()) {

@@ -14,7 +14,9 @@ import (
 // Targets lists the browser's targets: pages, frames of other processes and
 // workers.
 func (b *Browser) Targets(ctx context.Context) ([]*target.Info, error) {
-	res, err := cdp.Call(ctx, b, target.GetTargets, target.GetTargetsParams{})
+	// Without a filter Chrome takes the one of setDiscoverTargets.
+	all := target.Filter{{Type: "browser", Exclude: true}, {Type: "tab", Exclude: true}, {}}
+	res, err := cdp.Call(ctx, b, target.GetTargets, target.GetTargetsParams{Filter: all})
 	if err != nil {
 		return nil, fmt.Errorf("listing targets: %w", err)
 	}

@@ -133,6 +133,20 @@ func (r *Recorder) Info(ctx context.Context) (op.Tab, error) {
 	return r.Conn.Info(ctx)
 }
 
+// OpenedTabs implements driver.TabTeller where the Conn below does.
+func (r *Recorder) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab, inDoubt bool) {
+	teller, ok := r.Conn.(interface {
+		OpenedTabs(time.Time, []string) ([]op.OpenedTab, bool)
+	})
+	if !ok {
+		return nil, true
+	}
+	return teller.OpenedTabs(since, asked)
+}
+
+// PutBehind implements driver.TabTeller: direct tabs stay where they are.
+func (r *Recorder) PutBehind(context.Context, op.OpenedTab) (bool, error) { return false, nil }
+
 // ruledLocked is what the rules say of the next call of the method.
 func (r *Recorder) ruledLocked(method string) (hooks []func(), fail error) {
 	for k := range r.rules {

@@ -61,8 +61,13 @@ type (
 		Text       []string
 		Dialog     *struct{ Type, Message string }
 		Navigating string
-		NewTabs    []string
+		NewTabs    []newTab
 		Downloads  []string
+	}
+	newTab struct {
+		TabID           int
+		URL             string
+		Missing, Closed bool
 	}
 	clickOut struct {
 		Action struct {
@@ -388,11 +393,35 @@ func clickEffects(s *drivertest.Scenario) {
 
 func clickNewTab(s *drivertest.Scenario) {
 	t := s.T
-	for _, id := range []string{"blank", "open", "popup"} {
+	seen := map[int]bool{}
+	fresh := func(n newTab) {
+		t.Helper()
+		assert.Assert(t, n.TabID != 0 && !seen[n.TabID] && !n.Missing, "%+v", n)
+		seen[n.TabID] = true
+	}
+	for _, id := range []string{"blank", "open", "popup", "later"} {
 		out := clickOn(s, "#"+id)
-		assert.DeepEqual(t, out.Action.NewTabs, []string{s.Site.URL("navigate/closes.html?now")})
+		assert.Equal(t, len(out.Action.NewTabs), 1, "#%s: %+v", id, out.Action)
+		fresh(out.Action.NewTabs[0])
+		if id != "later" {
+			assert.Equal(t, out.Action.NewTabs[0].URL, s.Site.URL("navigate/closes.html?now"), "#%s", id)
+		}
+		assert.Assert(t, changed(out.Action.receipt, "new-tab"))
 		assert.Assert(t, !out.Action.URLChanged)
 	}
+	out := clickOn(s, "#closes")
+	assert.Assert(t, len(out.Action.NewTabs) == 1 && out.Action.NewTabs[0].Closed, "%+v", out.Action.NewTabs)
+	fresh(out.Action.NewTabs[0])
+
+	// What Chrome blocks is not told as opened.
+	out = clickOn(s, "#three")
+	assert.Equal(t, len(out.Action.NewTabs), 3, "%+v", out.Action.NewTabs)
+	fresh(out.Action.NewTabs[0])
+	for _, n := range out.Action.NewTabs[1:] {
+		assert.Assert(t, n.Missing && n.TabID == 0, "%+v", n)
+	}
+	text := s.Call("input.click", `{"selector":"#three"}`).Text
+	assert.Assert(t, strings.Contains(text, "closes.html?2 was asked for and did not come: Chrome blocks"), "%s", text)
 }
 
 // A navigation that does not come at once is told as on its way.

@@ -49,6 +49,44 @@ type claimed struct {
 	Note string
 }
 
+// The receipt of a click says which tab came of it, and its id claims it. The
+// user goes on seeing the tab before, unless the session may change that.
+func claimsOpened(t *testing.T, l *Lane) {
+	s := l.Session(t)
+	s.Open(l.URL + "/input/new-tab.html?opener")
+	before := s.activeTab()
+	for _, id := range []string{"stays", "window"} {
+		out := valueOf[struct {
+			Action struct {
+				Window  string
+				NewTabs []struct {
+					TabID int    `json:"tabId"`
+					URL   string `json:"url"`
+				}
+			}
+		}](t, s.Do("input.click", map[string]any{"selector": "#" + id}))
+		assert.Assert(t, len(out.Action.NewTabs) == 1 && out.Action.NewTabs[0].TabID != 0, "%+v", out.Action.NewTabs)
+		opened := out.Action.NewTabs[0]
+		if id == "stays" {
+			assert.Equal(t, s.activeTab(), before)
+			assert.Equal(t, out.Action.Window, "Chrome showed the new tab; the one before is shown again")
+		}
+		on := map[string]any{"by": "id", "value": opened.TabID}
+		claimed := valueOf[claimed](t, s.Do("tab.claim", map[string]any{"target": on}))
+		assert.Equal(t, claimed.Tab.ID, opened.TabID)
+		res := s.Do("page.evaluate", map[string]any{"target": on, "expression": "location.href"})
+		assert.Assert(t, strings.Contains(string(res.Value), opened.URL), "%s is not at %s", res.Value, opened.URL)
+		s.Do("tab.close", map[string]any{"target": on})
+	}
+	_, err := s.as(true, "input.click", map[string]any{"selector": "#stays"})
+	assert.NilError(t, err)
+	shown := s.listed(s.activeTab())
+	assert.Equal(t, shown.URL, l.URL+"/navigate/plain.html?opened")
+	on := map[string]any{"by": "id", "value": shown.ID}
+	s.Do("tab.claim", map[string]any{"target": on})
+	s.Do("tab.close", map[string]any{"target": on})
+}
+
 func claims(t *testing.T, l *Lane) {
 	a, b := l.Session(t), l.Session(t)
 	page, tab := l.userTab(t, a, "/navigate/plain.html?claimed")

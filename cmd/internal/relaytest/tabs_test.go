@@ -30,6 +30,7 @@ func TestTabs(t *testing.T) {
 	t.Run("group", func(t *testing.T) { groups(t, l) })
 	t.Run("conflict", func(t *testing.T) { conflicts(t, l) })
 	t.Run("claim", func(t *testing.T) { claims(t, l) })
+	t.Run("claim what a click opened", func(t *testing.T) { claimsOpened(t, l) })
 	t.Run("policy", func(t *testing.T) { policies(t, l) })
 	t.Run("discard", func(t *testing.T) { discards(t, l) })
 	t.Run("ask", func(t *testing.T) { asks(t, l) })
