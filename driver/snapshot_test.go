@@ -200,7 +200,7 @@ func TestDisabledIsNotOffered(t *testing.T) {
 	for _, a := range out.Actions {
 		names = append(names, a.Name)
 	}
-	assert.DeepEqual(t, names, []string{"Usable in a legend", "Usable in an invisible box"})
+	assert.DeepEqual(t, names, []string{"Usable in a legend", "Usable in an invisible box", "Usable in a line"})
 }
 
 func TestModal(t *testing.T) {

@@ -482,8 +482,9 @@
       if (tag !== 'object') return;
     }
     if (NOKIDS.has(tag)) return;
-    // Its box is seen, and what is in it is not.
-    if (style.contentVisibility === 'hidden') return;
+    // Its box is seen, and what is in it is not. What stands in a line, or has
+    // no box, cannot hide it.
+    if ((kind & (F.inline | F.atomic)) !== F.inline && style.contentVisibility === 'hidden') return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
     const flex = (kind & FLEX) !== 0;
     if (html && !shadow && !custom && (!hostable || (el[S.texty] === true)) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
