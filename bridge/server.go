@@ -268,9 +268,9 @@ func (s *Server) Info() OwnerInfo { return s.info }
 // Serve serves until ctx ends, a client asks for the end, or the owner has
 // been idle for too long; then it has closed the server and returns nil.
 func (s *Server) Serve(ctx context.Context) error {
+	s.wg.Go(s.watchIdle) // before anything can wait for it: ctx may have ended by now
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	s.wg.Go(s.watchIdle)
 	s.log.Info("owner ready", "port", s.info.Port, "version", s.opts.Version, "stateDir", s.opts.StateDir)
 	err := s.http.Serve(s.listener)
 	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {

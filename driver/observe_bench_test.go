@@ -36,10 +36,18 @@ func bench(b *testing.B, page, prepare, operation, input string) {
 		size = len(run().Value)
 	}
 	var times []time.Duration
-	for b.Loop() {
+	measure := func() {
 		began := time.Now()
 		run()
 		times = append(times, time.Since(began))
+	}
+	for b.Loop() {
+		measure()
+	}
+	// Every second look at a large page pays for the page's collector: a second
+	// is not long enough for a median.
+	for len(times) < 11 && times[0] < time.Second {
+		measure()
 	}
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "p50-ms")
@@ -92,7 +100,7 @@ func BenchmarkSnapshotAgainstAXTree(b *testing.B) {
 			tree()
 			var ours, chromes []time.Duration
 			for b.Loop() {
-				for range 3 { // one tree alone takes longer than a benchmark
+				for range 5 { // one tree alone takes longer than a benchmark
 					began := time.Now()
 					snapshot(p)
 					ours = append(ours, time.Since(began))
