@@ -21,7 +21,7 @@ const (
 type NewTab struct {
 	TabID   int    `json:"tabId,omitempty" jsonschema:"its id, for chrome_tab_claim; absent where the browser does not tell"`
 	URL     string `json:"url" jsonschema:"where it goes first"`
-	Missing bool   `json:"missing,omitempty" jsonschema:"it has not come; Chrome blocks pop-ups beyond one a press"`
+	Missing bool   `json:"missing,omitempty" jsonschema:"it has not come, as a pop-up that Chrome blocks"`
 	Closed  bool   `json:"closed,omitempty" jsonschema:"it closed again"`
 }
 
@@ -29,7 +29,7 @@ func (n NewTab) String() string {
 	url := cut(n.URL, 200)
 	switch {
 	case n.Missing:
-		return url + " was asked for and did not come: Chrome blocks pop-ups beyond one a press"
+		return url + " was asked for and did not come; Chrome blocks pop-ups beyond one a press"
 	case n.Closed:
 		return url + ", closed again"
 	case n.TabID != 0:

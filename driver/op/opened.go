@@ -55,17 +55,23 @@ func (o *OpenedTabs) Close(id int) {
 }
 
 // From returns the tabs that came since from the tab opener. Where the browser
-// does not tell from which they came, these are the ones that go where it asked
-// for, and the only other one that a page opened, where a blank one was asked
+// does not tell from which they came, these are the ones that alone go where it
+// asked for, and the only other one that a page opened, where a blank one was asked
 // for or it closed before it went anywhere. In doubt reports that there are more which may be its own.
 func (o *OpenedTabs) From(opener int, since time.Time, asked []string) (found []OpenedTab, inDoubt bool) {
 	var others []OpenedTab
+	at := map[string]int{} // how many came for an address: a second one may be another page's
+	for _, t := range o.list {
+		if t.Opener == 0 && !t.At.Before(since) {
+			at[t.URL]++
+		}
+	}
 	for _, t := range o.list {
 		switch {
 		case t.At.Before(since):
-		case t.Opener == opener, t.Opener == 0 && slices.Contains(asked, t.URL):
+		case t.Opener == opener, t.Opener == 0 && slices.Contains(asked, t.URL) && at[t.URL] == 1:
 			found = append(found, t)
-		case t.Opener == 0 && t.asked:
+		case t.Opener == 0 && (t.asked || slices.Contains(asked, t.URL)):
 			others = append(others, t)
 		}
 	}

@@ -25,6 +25,7 @@ func TestOpenedTabs(t *testing.T) {
 		"another's":                  {asked: []string{site}, tabs: []OpenedTab{{TabID: 2, Opener: 7, At: press}, {TabID: 3, Opener: 7, URL: site, At: press}}},
 		"by its address":             {asked: []string{site}, tabs: []OpenedTab{{TabID: 2, URL: site, At: press}, {TabID: 3, URL: "chrome://newtab/", At: press}}, found: []int{2}},
 		"address not known yet":      {asked: []string{site}, tabs: []OpenedTab{{TabID: 2, At: press}}, inDoubt: true},
+		"two at its address":         {asked: []string{site}, tabs: []OpenedTab{{TabID: 2, URL: site, At: press}, {TabID: 3, URL: site, At: press}}, inDoubt: true},
 		"one blank":                  {asked: []string{blank}, tabs: []OpenedTab{{TabID: 2, At: press}}, found: []int{2}},
 		"one blank and one with one": {asked: []string{site, blank}, tabs: []OpenedTab{{TabID: 2, At: press}, {TabID: 3, URL: site, At: press}}, found: []int{3, 2}},
 		"closed before it went on":   {asked: []string{site}, tabs: []OpenedTab{{TabID: 2, At: press, Closed: true}}, found: []int{2}},
