@@ -129,7 +129,10 @@ func (t *Tab) PutBehind(ctx context.Context, opened op.OpenedTab) (bool, error) 
 		return false, nil
 	}
 	tab, err := t.conn.TabInfo(ctx, opened.TabID)
-	if err != nil || !tab.Active { // it went, or the user looks elsewhere
+	if errors.Is(err, &op.Error{Code: op.TabGone}) || err == nil && !tab.Active { // it went, or the user looks elsewhere
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
 	_, err = t.conn.Chrome(ctx, "tabs.update", opened.Before, map[string]any{"active": true})

@@ -304,7 +304,8 @@ func (t *Tab) world(ctx context.Context, f frameRef) (runtime.ExecutionContextID
 	}
 	t.mu.Lock()
 	if cur := t.frames[f.id]; cur != nil && cur.loader == f.loader {
-		cur.world, cur.worldLoader = res.ExecutionContextID, f.loader
+		// Its number may be that of a world of another process before.
+		cur.world, cur.worldLoader, cur.telling = res.ExecutionContextID, f.loader, 0
 	}
 	t.mu.Unlock()
 	return res.ExecutionContextID, nil

@@ -454,7 +454,7 @@ func (t *Tab) walk(ctx context.Context, f frameRef, ms int, boxes bool, roots []
 	}
 	lists := texts[1:]
 	if v.meta.Parts != nil {
-		if lists, err = t.walkParts(ctx, f, &v.meta, told); err != nil {
+		if lists, err = t.walkParts(ctx, v.frame, &v.meta, told); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -72,7 +72,7 @@ type Receipt struct {
 	Dialog      *Dialog          `json:"dialog,omitempty" jsonschema:"a dialog that is open now and blocks the tab"`
 	Answered    []AnsweredDialog `json:"answered,omitempty" jsonschema:"dialogs that the session's policy answered, at most 5"`
 	Navigating  string           `json:"navigating,omitempty" jsonschema:"where a navigation that is still on its way goes"`
-	NewTabs     []NewTab         `json:"newTabs,omitempty" jsonschema:"tabs or windows that the page asked for"`
+	NewTabs     []NewTab         `json:"newTabs,omitempty" jsonschema:"tabs or windows that the page asked for, at most 5"`
 	Downloads   []string         `json:"downloads,omitempty" jsonschema:"downloads that began, at most 5"`
 	Window      string           `json:"window,omitempty" jsonschema:"what Chrome did to the tab's window because of the press, and what became of it"`
 	Busy        bool             `json:"busy,omitempty" jsonschema:"the page was still changing when the wait ended"`

@@ -43,9 +43,8 @@ func (w *witness) askedLocked(url string) {
 	if url == "" {
 		url = "about:blank"
 	}
-	w.askedAt = time.Now()
 	if len(w.asked) < maxNewTabs && !slices.Contains(w.asked, url) {
-		w.asked = append(w.asked, url)
+		w.asked, w.askedAt = append(w.asked, url), time.Now()
 	}
 }
 
@@ -78,7 +77,7 @@ func (w *witness) newTabsLocked() (news []NewTab, onTheWay bool) {
 		news = append(news, NewTab{URL: cut(url, 300), Missing: late && !inDoubt})
 		onTheWay = onTheWay || ok && !late
 	}
-	return news, onTheWay
+	return firstN(news, maxNewTabs), onTheWay
 }
 
 // putBehind shows again what the user saw before the page opened a tab in front

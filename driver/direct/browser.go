@@ -421,11 +421,11 @@ func (b *Browser) tabs(f *frame) {
 		b.opened.Goes(b.tabIDs[e.TargetInfo.TargetID], e.TargetInfo.URL)
 		return
 	}
-	t := op.OpenedTab{TabID: b.tabIDLocked(e.TargetInfo.TargetID), URL: e.TargetInfo.URL, At: time.Now()}
-	if e.TargetInfo.OpenerID != "" {
-		t.Opener = b.tabIDLocked(e.TargetInfo.OpenerID)
+	id := b.tabIDLocked(e.TargetInfo.TargetID)
+	if e.TargetInfo.OpenerID == "" {
+		return // no page opened it
 	}
-	b.opened.Add(t)
+	b.opened.Add(op.OpenedTab{TabID: id, Opener: b.tabIDLocked(e.TargetInfo.OpenerID), URL: e.TargetInfo.URL, At: time.Now()})
 }
 
 // tabIDLocked is the number of a tab.

@@ -27,11 +27,15 @@ const maxOpenedTabs = 64
 // zero value is ready to use. It is not safe for concurrent use.
 type OpenedTabs struct{ list []OpenedTab }
 
+// openedKept is how long a tab is kept: an address may be long.
+const openedKept = time.Minute
+
 // Add notes a tab.
 func (o *OpenedTabs) Add(t OpenedTab) {
 	if len(o.list) >= maxOpenedTabs {
 		o.list = slices.Delete(o.list, 0, 1)
 	}
+	o.list = slices.DeleteFunc(o.list, func(old OpenedTab) bool { return t.At.Sub(old.At) > openedKept })
 	t.asked = t.URL == "" || t.URL == blank
 	o.list = append(o.list, t)
 }

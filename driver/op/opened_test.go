@@ -61,4 +61,6 @@ func TestOpenedTabs(t *testing.T) {
 		o.Add(OpenedTab{TabID: i, URL: fmt.Sprint(i), At: press})
 	}
 	assert.Equal(t, len(o.list), maxOpenedTabs)
+	o.Add(OpenedTab{TabID: 2, At: press.Add(openedKept + time.Second)})
+	assert.Equal(t, len(o.list), 1) // the others are too old
 }

@@ -421,7 +421,7 @@ func clickNewTab(s *drivertest.Scenario) {
 		assert.Assert(t, n.Missing && n.TabID == 0, "%+v", n)
 	}
 	text := s.Call("input.click", `{"selector":"#three"}`).Text
-	assert.Assert(t, strings.Contains(text, "closes.html?2 was asked for and did not come; Chrome blocks"), "%s", text)
+	assert.Assert(t, strings.Contains(text, "closes.html?now#2 was asked for and did not come; Chrome blocks"), "%s", text)
 }
 
 // A navigation that does not come at once is told as on its way.
