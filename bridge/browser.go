@@ -24,7 +24,7 @@ type chromeTab struct {
 	Pinned      bool   `json:"pinned"`
 	Incognito   bool   `json:"incognito"`
 	GroupID     *int   `json:"groupId"`
-	OpenerTabID int    `json:"openerTabId"` // not of which page, but the tab that the window showed
+	OpenerTabID int    `json:"openerTabId"` // the tab that the window showed, not that of the page; 0 where there is none
 }
 
 func (t chromeTab) tab() op.Tab {

@@ -123,13 +123,14 @@ func (t *Tab) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab,
 }
 
 // PutBehind shows again what the window of the tab, which a page opened, showed
-// before it came up in front. It reports false where there is nothing to do.
+// before it came up in front. It reports false where there is nothing to do: it
+// went, or the user looks elsewhere. The error is Chrome's or the relay's.
 func (t *Tab) PutBehind(ctx context.Context, opened op.OpenedTab) (bool, error) {
 	if opened.Before == 0 || opened.Closed {
 		return false, nil
 	}
 	tab, err := t.conn.TabInfo(ctx, opened.TabID)
-	if errors.Is(err, &op.Error{Code: op.TabGone}) || err == nil && !tab.Active { // it went, or the user looks elsewhere
+	if errors.Is(err, &op.Error{Code: op.TabGone}) || err == nil && !tab.Active {
 		return false, nil
 	}
 	if err != nil {

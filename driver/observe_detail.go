@@ -130,8 +130,12 @@ func (t *Tab) describeFor(ctx context.Context, spots []spot, actions map[spot]bo
 	out := map[spot]*described{}
 	for i, v := range views {
 		found, err := v.describe(byView[v], answers[i])
-		if err != nil {
+		if err != nil && v.parent == nil {
 			return nil, err
+		}
+		if err != nil {
+			t.log.Debug("describing a frame's elements", "error", err)
+			found = nil
 		}
 		for _, d := range found {
 			out[d.spot] = d

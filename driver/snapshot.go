@@ -490,8 +490,8 @@ func (s *shot) choose() []*action {
 	return list[:min(len(list), max)]
 }
 
-// detail asks for what is needed of the elements that may be shown, and runs
-// meanwhile while the page works.
+// detail asks for what is needed of the elements that may be shown. What is
+// given as meanwhile runs while the page works.
 func (s *shot) detail(ctx context.Context, chosen []*action, meanwhile func()) error {
 	var spots []spot
 	actions := map[spot]bool{}

@@ -52,7 +52,7 @@
 
   const S = globalThis.__piChrome ||= {
     token: Array.from(crypto.getRandomValues(new Uint32Array(3)), (n) => n.toString(36)).join(''),
-    next: 1, num: Symbol("num"), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: Symbol("texty"),
+    next: 1, num: Symbol('num'), byNum: new Map(), closed: new WeakMap(), plain: new WeakMap(), texty: Symbol('texty'),
     walk: 0, rows: [], ref: 0, style: Symbol('style'), styles: 0, kept: new Map(),
   };
   for (const root of roots) S.closed.set(root.host, root);
@@ -384,7 +384,7 @@
     const tag = tagOf(el, frame.html);
     if (SKIP.has(tag)) return;
     const names = attrNames(el);
-    if (SHAPES.has(tag) && !(el[S.num] !== undefined) && !firstChild(el) && !names.some((k) => k === 'role' || k === 'tabindex' || k === 'onclick' || k.startsWith('aria-'))) {
+    if (SHAPES.has(tag) && el[S.num] === undefined && !firstChild(el) && !names.some((k) => k === 'role' || k === 'tabindex' || k === 'onclick' || k.startsWith('aria-'))) {
       // A line of a drawing says nothing; it has a row for its listeners.
       emit(el, tag, frame, F.inline, false, none, []);
       return;
@@ -409,7 +409,7 @@
     if (el === modal) inh &= ~F.inert;
     let flags = 0, boxes = frame.boxes;
     const html = tag.indexOf(':') < 0;
-    let active = CONTROL.has(tag) || ACTIVE.has(tag) || (el[S.num] !== undefined) || tag.indexOf('-') > 0;
+    let active = CONTROL.has(tag) || ACTIVE.has(tag) || el[S.num] !== undefined || tag.indexOf('-') > 0;
     for (let i = 0; i < names.length; i++) {
       const k = names[i];
       if (k === 'role' || k === 'tabindex' || k === 'contenteditable' || k === 'onclick' || k === 'aria-label' || k === 'aria-labelledby' || k === 'popover') { active = true; if (k === 'contenteditable') inh |= F.editable; }
@@ -487,7 +487,7 @@
     if ((kind & (F.inline | F.atomic)) !== F.inline && style.contentVisibility === 'hidden') return;
     if (tag === 'select' && !(el.multiple || el.size > 1)) return;
     const flex = (kind & FLEX) !== 0;
-    if (html && !shadow && !custom && (!hostable || (el[S.texty] === true)) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
+    if (html && !shadow && !custom && (!hostable || el[S.texty]) && tag !== 'slot' && tag !== 'details' && !firstElement(el)) {
       onlyText(el, frame.depth + 1, inh & F.pre);
       return;
     }
@@ -530,7 +530,7 @@
   // Whether an element's own children are rendered: those of the host of a
   // shadow root are not, unless slotted.
   const rendersOwn = (el, child) => {
-    if (!child.next || (el[S.texty] === true)) return !!child.next;
+    if (!child.next || el[S.texty]) return !!child.next;
     let text = null;
     for (let c = child.next; c; c = nextSibling(c)) {
       const t = nodeType(c);

@@ -14,7 +14,7 @@ type OpenedTab struct {
 	Closed bool // again
 	Before int  // the tab that its window showed until this one came up in front, 0 where it did not
 
-	asked bool // it came without an address, as one does that a page opens
+	bare bool // it came without an address, as one does that a page opens
 }
 
 // blank is the address of a tab that a script sends somewhere later.
@@ -36,7 +36,7 @@ func (o *OpenedTabs) Add(t OpenedTab) {
 		o.list = slices.Delete(o.list, 0, 1)
 	}
 	o.list = slices.DeleteFunc(o.list, func(old OpenedTab) bool { return t.At.Sub(old.At) > openedKept })
-	t.asked = t.URL == "" || t.URL == blank
+	t.bare = t.URL == "" || t.URL == blank
 	o.list = append(o.list, t)
 }
 
@@ -60,8 +60,10 @@ func (o *OpenedTabs) Close(id int) {
 
 // From returns the tabs that came since from the tab opener. Where the browser
 // does not tell from which they came, these are the ones that alone go where it
-// asked for, and the only other one that a page opened, where a blank one was asked
-// for or it closed before it went anywhere. In doubt reports that there are more which may be its own.
+// asked for, and the only other one that a page opened, where a blank one was
+// asked for or it closed before it went anywhere. inDoubt says that there are
+// more which may be its own. An address asked for is absolute, as Chrome tells
+// it, and about:blank where a script says it later.
 func (o *OpenedTabs) From(opener int, since time.Time, asked []string) (found []OpenedTab, inDoubt bool) {
 	var others []OpenedTab
 	at := map[string]int{} // how many came for an address: a second one may be another page's
@@ -75,7 +77,7 @@ func (o *OpenedTabs) From(opener int, since time.Time, asked []string) (found []
 		case t.At.Before(since):
 		case t.Opener == opener, t.Opener == 0 && slices.Contains(asked, t.URL) && at[t.URL] == 1:
 			found = append(found, t)
-		case t.Opener == 0 && (t.asked || slices.Contains(asked, t.URL)):
+		case t.Opener == 0 && (t.bare || slices.Contains(asked, t.URL)):
 			others = append(others, t)
 		}
 	}

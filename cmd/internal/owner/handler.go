@@ -156,6 +156,7 @@ func (c *conn) Info(ctx context.Context) (op.Tab, error) { return c.tab.Info(ctx
 func (c *conn) HoldWindow(ctx context.Context) (func(context.Context) (string, error), error) {
 	return c.tab.HoldWindow(ctx)
 }
+
 func (c *conn) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab, inDoubt bool) {
 	return c.tab.OpenedTabs(since, asked)
 }
@@ -163,6 +164,7 @@ func (c *conn) OpenedTabs(since time.Time, asked []string) (found []op.OpenedTab
 func (c *conn) PutBehind(ctx context.Context, opened op.OpenedTab) (bool, error) {
 	return c.tab.PutBehind(ctx, opened)
 }
+
 func (c *conn) Attach(ctx context.Context) error { return c.tab.Attach(ctx) }
 func (c *conn) Attachment() int                  { return c.tab.Attachment() }
 func (c *conn) Detach(ctx context.Context) error { return c.tab.Detach(ctx) }
