@@ -242,6 +242,15 @@ func (crashedSession) Subscribe(string) (<-chan jsonv2.Value, func()) {
 	return events, func() {}
 }
 
+// runsFrame reports whether the session is the one that is known to run the
+// frame.
+func (t *Tab) runsFrame(id cdp.FrameID, session string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.frames[id]
+	return f != nil && f.session == session
+}
+
 // frameByID returns a frame of the tab.
 func (t *Tab) frameByID(id cdp.FrameID) (frameRef, bool) {
 	t.mu.Lock()

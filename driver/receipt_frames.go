@@ -53,7 +53,9 @@ func (w *witness) frameLocked(ev op.Event) {
 			leave(e.FrameID, e.URL)
 		}
 	case page.FrameStoppedLoading.Method: // it has come, or became a download
-		if e, ok := decode[page.EventFrameStoppedLoading](ev); ok {
+		// From a session that did not run the frame so far it has come to
+		// another process, which has not told its document yet.
+		if e, ok := decode[page.EventFrameStoppedLoading](ev); ok && w.t.runsFrame(e.FrameID, ev.SessionID) {
 			delete(w.leaving, e.FrameID)
 		}
 	case page.NavigatedWithinDocument.Method:
