@@ -208,11 +208,8 @@ var faults = []fault{
 		return map[string]any{"selector": "#plain", "paths": []string{f.path("none.txt")}}
 	}},
 	{name: "an open dialog", alone: true, want: op.DialogOpen, before: func(f *face) {
-		f.open("/counter/click.html")
-		f.do("chrome_evaluate", map[string]any{"expression": "void setTimeout(() => alert('stay'))"})
-		until(f.t, 10*time.Second, "no dialog has opened", func() bool {
-			return Value[struct{ Open bool }](f.t, f.do("chrome_dialog", map[string]any{"action": "inspect"}).Result).Open
-		})
+		f.open("/input/dialogs.html")
+		f.do("chrome_click", map[string]any{"selector": "#alert"}) // it returns with the dialog
 	}, tool: "chrome_snapshot", input: none},
 
 	{name: "a page of the browser", want: op.ProtectedTabURL, tool: "chrome_navigate", input: with(`{"url":"chrome://settings"}`)},
